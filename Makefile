@@ -1,0 +1,47 @@
+# Every command sets up what it needs by itself, inside this folder, and nothing twice.
+PYTHON3 ?= python3
+PYTHON := .venv/bin/python
+# Extra words for the command, for example: make test ARGS="tests/unit -k ring"
+ARGS ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test ui lint format bench clean distclean browser
+
+help: ## this list
+	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
+
+setup: ## Python environment, Java and Delta's jars; the others call it
+	@$(PYTHON3) tools/python_env.py
+	@$(PYTHON) tools/java_and_jars.py
+
+demo: setup ## run the pipeline through Airflow over generated events and show what rebalancing brought
+	@$(PYTHON) -m rebalance.demo $(ARGS)
+
+test: setup browser ## every test
+	@$(PYTHON) -m pytest $(ARGS)
+
+ui: setup ## Airflow's pages on the demo's data; Ctrl-C stops them
+	@$(PYTHON) tools/ui.py $(ARGS)
+
+lint: setup ## style and types
+	$(PYTHON) -m ruff check .
+	$(PYTHON) -m ruff format --check .
+	$(PYTHON) -m mypy
+
+format: setup ## put the style right where a machine can
+	$(PYTHON) -m ruff check --fix .
+	$(PYTHON) -m ruff format .
+
+bench: setup ## measurements; one of them: make bench ARGS=planners
+	@for file in tests/bench/bench_*$(ARGS)*.py; do echo "== $$file"; $(PYTHON) -m tests.bench.$$(basename $$file .py) || exit 1; done
+
+clean: ## remove what runs left behind (.local) and tools' caches
+	rm -rf .local .hypothesis .mypy_cache .pytest_cache .ruff_cache dist spark-warehouse
+	find rebalance jobs dags tests tools -name __pycache__ -type d -prune -exec rm -rf {} +
+
+distclean: clean ## and everything fetched (.venv, .cache)
+	rm -rf .venv .cache
+
+# Only a system package manager can give a browser.
+browser:
+	@sh tools/browser.sh

@@ -1,0 +1,50 @@
+"""What can go wrong, one class per kind of trouble.
+
+Every message has three parts: what is wrong, the numbers, and what to change.
+"""
+
+from __future__ import annotations
+
+
+class RebalanceError(Exception):
+    """Root of everything this package raises on purpose."""
+
+
+class ConfigError(RebalanceError):
+    """The pipeline file asks for something that cannot be; nothing was read or written."""
+
+
+class SourceError(RebalanceError):
+    """The events cannot be used as they are: missing, wrongly typed, null keys."""
+
+
+class OrderError(RebalanceError):
+    """An interval was asked for that does not follow the ones already processed."""
+
+
+class QualityError(RebalanceError):
+    """The statistics failed their checks; nothing was planned on them."""
+
+
+class PlannerError(RebalanceError):
+    """A planner returned something that is not a valid function. This is a bug in the planner."""
+
+
+class StalePlanError(RebalanceError):
+    """The plan was made for an epoch that is no longer the active one."""
+
+
+class MigrationError(RebalanceError):
+    """The moved state did not verify; the old epoch is still the active one."""
+
+
+class OperatorError(RebalanceError):
+    """An operator broke the contract of `rebalance.operators`."""
+
+
+class LockedError(RebalanceError):
+    """Another process is writing to the same tables."""
+
+
+class EnvironmentMissingError(RebalanceError):
+    """Something outside Python is missing: Java, Delta's jars, disk space."""

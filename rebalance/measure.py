@@ -1,0 +1,65 @@
+"""Loads, imbalance and migration of an assignment, measured alike for every planner."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from rebalance.model import Floats, Ints, Measure, Request
+from rebalance.partition import Share
+
+
+def channel_loads(
+    cost: Floats, channel: Ints, channels: int, splits: Mapping[int, tuple[Share, ...]] | None = None
+) -> Floats:
+    """L(d) = Σ cost of the keys on d; a split key counts its share on each of its channels."""
+    loads = np.bincount(channel, weights=cost, minlength=channels).astype(np.float64)
+    for key, shares in (splits or {}).items():
+        loads[channel[key]] -= cost[key]
+        for share in shares:
+            loads[share.channel] += cost[key] * share.share
+    return loads
+
+
+def thetas(loads: Floats, fair: Floats) -> Floats:
+    """θ(d) = |L(d) - fair(d)| / fair(d); a channel whose fair load is 0 is at 0 when empty and infinitely off when not."""
+    off = np.abs(loads - fair)
+    # Sums of many costs in another order differ in the last bits: that much is not load.
+    off[off <= 1e-12 * max(float(fair.sum()), float(loads.sum()))] = 0.0
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(off == 0.0, 0.0, off / fair)
+
+
+def measure(
+    request: Request,
+    channel: Ints,
+    *,
+    home: Ints | None = None,
+    splits: Mapping[int, tuple[Share, ...]] | None = None,
+) -> Measure:
+    """All metrics of placing the request's keys on `channel`, with `home` the ring's own answer.
+
+    Keys still on a channel beyond N (it vanished) count there: the assignment is not balanced before they have left.
+    """
+    home = request.home if home is None else home
+    channels = max(request.channels, int(channel.max(initial=0)) + 1)
+    loads = channel_loads(request.stats.cost, channel, channels, splits)
+    fair = np.zeros(channels)
+    fair[: request.channels] = request.fair
+    theta = thetas(loads, fair)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = np.where(loads > 0, loads / fair, 0.0)
+        used = request.open_capacity > 0
+        utilisation = loads[: request.channels][used] / request.open_capacity[used]
+    routed = channel != home
+    routed[list(splits or ())] = False
+    return Measure(
+        loads=loads,
+        fair=fair,
+        theta=float(theta.max(initial=0.0)),
+        skewness=float(ratio.max(initial=0.0)) if loads.sum() > 0 else 1.0,
+        imbalance=float(utilisation.max() - utilisation.mean()),
+        routes=int(np.count_nonzero(routed)),
+        splits=len(splits or {}),
+    )

@@ -1,0 +1,191 @@
+"""The nouns of planning: what is known of the keys, what is asked, what is proposed, what is decided.
+
+Everything is an array over the keys in ascending key order, so planners work on indices and never see a key itself: "the
+smaller key" is the smaller index. Letters follow the papers: g tuples, c cost, S state held over the window.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rebalance.errors import PlannerError
+from rebalance.partition import PartitionFunction, Share
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int32]
+Indices = NDArray[np.int64]
+Mask = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class KeyStats:
+    """What one interval told about the keys: all that had traffic or hold state, in ascending key order."""
+
+    #: The keys themselves, strings or integers. Planners leave them alone.
+    keys: NDArray[Any]
+    #: Ring slot of each key.
+    slots: Ints
+    #: g: tuples in the interval.
+    tuples: Floats
+    #: c: computation cost in the interval; no unit, only ratios matter.
+    cost: Floats
+    #: S(k,w): bytes of state held over the window.
+    state: Floats
+
+    def __post_init__(self) -> None:
+        for name in ("slots", "tuples", "cost", "state"):
+            values = getattr(self, name)
+            if values.shape != (len(self.keys),):
+                raise PlannerError(f"{name} has shape {values.shape}, there are {len(self.keys)} keys")
+            if len(values) and not (np.isfinite(values).all() and values.min() >= 0):
+                raise PlannerError(f"{name} must be finite and not negative; check the statistics first")
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+
+@dataclass(frozen=True, eq=False)
+class Limits:
+    """What a plan must hold to. What cannot be held is reported with the best that can."""
+
+    #: Largest allowed θ(d) = |L(d) - fair(d)| / fair(d); 0.08 = 8 % off the fair load.
+    theta_max: float = 0.08
+    #: A_max: largest number of routes in the explicit table.
+    max_routes: int = 3000
+    #: Largest state, in bytes, a plan may move; None = no limit.
+    max_bytes: float | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Request:
+    """All a planner may know. Arrays are over the keys of `stats`; planners must not change them."""
+
+    stats: KeyStats
+    #: Channel of each key under the active function; may name channels that exist no more (N shrank).
+    current: Ints
+    #: Slot table of the ring to build on: h of the new function unless the planner replaces it.
+    ring: Ints
+    #: cap(d) of each channel; its length is N. Loads are fair when proportional to it.
+    capacity: Floats
+    limits: Limits = field(default_factory=Limits)
+    #: Keys that must stay where they are.
+    pinned: Mask | None = None
+    #: Channels that must end empty.
+    excluded: Mask | None = None
+    #: Whether partial states of a key can be merged, so that it may be split.
+    mergeable: bool = False
+
+    @property
+    def channels(self) -> int:
+        """N."""
+        return len(self.capacity)
+
+    @cached_property
+    def home(self) -> Ints:
+        """h(k): channel of each key by the ring alone."""
+        return self.ring[self.stats.slots]
+
+    @cached_property
+    def open_capacity(self) -> Floats:
+        """Capacity, zero for excluded channels."""
+        return self.capacity if self.excluded is None else np.where(self.excluded, 0.0, self.capacity)
+
+    @cached_property
+    def fair(self) -> Floats:
+        """Fair load of each channel: its share of the capacity times the whole cost; zero for excluded channels."""
+        share: Floats = self.open_capacity / self.open_capacity.sum()
+        return share * float(self.stats.cost.sum())
+
+    @cached_property
+    def limit(self) -> Floats:
+        """L_max(d) = (1 + θ_max) · fair(d)."""
+        return (1.0 + self.limits.theta_max) * self.fair
+
+
+@dataclass(frozen=True, eq=False)
+class Proposal:
+    """A planner's answer: where each key goes. Routes and moves are derived from it, never reported."""
+
+    #: Planned channel of each key; for a split key its first channel.
+    channel: Ints
+    #: Slot table of the new ring; None = the ring of the request.
+    ring: Ints | None = None
+    #: Key index → shares, for keys spread over several channels.
+    splits: Mapping[int, tuple[Share, ...]] = field(default_factory=dict)
+    #: What a person should know of how it was found ("θ_max not reachable: …").
+    notes: tuple[str, ...] = ()
+
+
+class Decision(StrEnum):
+    """What a plan asks for."""
+
+    APPLY = "apply"  # a better function was found: move the state and switch to it
+    KEEP = "keep"  # nothing to do, or nothing better to be had
+    REJECT = "reject"  # a function was found but it breaks a limit or makes things worse
+
+
+@dataclass(frozen=True, eq=False)
+class Measure:
+    """The metrics of one assignment of the keys to channels."""
+
+    loads: Floats
+    fair: Floats
+    #: max θ(d) over the channels that may hold keys.
+    theta: float
+    #: max L(d) / fair(d): 1 is perfect.
+    skewness: float
+    #: Largest utilisation less the mean one, U(d) = L(d)/cap(d).
+    imbalance: float
+    routes: int
+    splits: int
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """The decision with its reason and its predicted effect."""
+
+    decision: Decision
+    reason: str
+    planner: str
+    #: The function to be active next: the new one for APPLY, the active one otherwise.
+    function: PartitionFunction
+    before: Measure
+    #: Predicted by this interval's statistics under the proposed function, also when it is not applied.
+    after: Measure
+    #: Indices into the request's keys that change their channel if the plan is applied.
+    moved: Indices
+    moved_from: Ints
+    moved_to: Ints
+    moved_bytes: float
+    #: Share of all state that moves, 0..1.
+    moved_share: float
+    notes: tuple[str, ...] = ()
+    #: Seconds the planner took; for people, never for decisions.
+    seconds: float = 0.0
+    #: What the plan was to come within.
+    theta_max: float = 0.0
+    #: Certified: no plan that comes within θ_max (or `bound_theta`, if that is larger) moves fewer bytes than `bound`.
+    bound: float = 0.0
+    #: Certified: no assignment of the keys has a smaller max θ(d).
+    bound_theta: float = 0.0
+
+    @property
+    def achieved(self) -> float:
+        """Bytes the plan moves, to be put beside `bound`."""
+        return self.moved_bytes
+
+    @property
+    def gap(self) -> float | None:
+        """How far above the bound the plan is, 0.03 = 3 %; None where it does not come as near as the bound asks, so they do not compare."""
+        if self.after.theta > max(self.theta_max, self.bound_theta) * (1 + 1e-9):
+            return None
+        if self.achieved <= self.bound:
+            return 0.0
+        return self.achieved / self.bound - 1.0 if self.bound > 0 else float("inf")

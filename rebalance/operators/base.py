@@ -1,0 +1,49 @@
+"""The interface of a stateful operator.
+
+An operator is a frozen dataclass: its fields are its parameters. It says three things about its data, each as a function from
+DataFrame to DataFrame:
+
+    rows(events)    what of an event it needs: `key` plus its own columns. The same columns are what its state holds.
+    results(rows)   what an interval yields, from all rows of the window. Rows are already placed: all rows of a key are on one
+                    channel, so group and window by ("channel", "key") and Spark adds no exchange. Rows of the interval itself
+                    have is_new = true.
+    state(rows)     what of the interval's own rows must be kept for later intervals, in the same columns.
+
+`channel`, `interval_id` and `is_new` are added for you and must not be returned by `rows`. Nothing may be random: a retried Spark
+task must give the same rows. Import pyspark inside the methods: Airflow reads an operator's declarations without Spark.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar, Protocol
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+#: How every operator groups and windows: this order of columns keeps the placement.
+PLACE = ("channel", "key")
+
+
+class Operator(Protocol):
+    """Keyed, stateful work on one interval at a time."""
+
+    #: The name in a pipeline file.
+    name: ClassVar[str]
+    #: Whether partial states of one key on several channels can be merged; only then may a planner split keys.
+    mergeable: ClassVar[bool]
+
+    def rows(self, events: DataFrame) -> DataFrame:
+        """Events (`key`, `time` and the source's other columns) as rows of this operator's state columns."""
+        ...
+
+    def results(self, rows: DataFrame) -> DataFrame:
+        """The interval's results, with a column `key`."""
+        ...
+
+    def state(self, rows: DataFrame) -> DataFrame:
+        """What the interval's own rows leave behind: `channel`, `key` and the state columns."""
+        ...
+
+    def cost(self, new_rows: Column, window_rows: Column) -> Column:
+        """c(k): what a key costs to process, from its number of new rows and of rows in the whole window. No unit."""
+        ...

@@ -1,0 +1,56 @@
+"""The consistent hash, cut into slots so that a lookup is one array access.
+
+A channel owns `replicas` points on the circle of 32-bit numbers; a point belongs to its clockwise successor. The circle is cut
+into `SLOTS` equal slots and a slot belongs to the owner of its first point, so a key's channel is `slots[hash >> 16]`. Cutting
+keeps the two laws of consistent hashing: adding a channel only moves slots to it, removing one only moves its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rebalance.errors import ConfigError
+from rebalance.hashing import ring_points
+
+#: Number of slots; a power of two. 2^16 keeps a slot below 0.2 % of a fair share for up to 100 channels.
+SLOTS = 1 << 16
+#: A 32-bit hash shifted right by this is its slot.
+SLOT_SHIFT = 16
+#: Points per channel (Gedik's default).
+REPLICAS = 1000
+_POINT_BITS = np.uint64(32)
+_OWNER = np.uint64(0xFFFFFFFF)
+
+
+def consistent_ring(channels: int, *, replicas: int = REPLICAS, excluded: Collection[int] = ()) -> NDArray[np.int32]:
+    """The slot table of a consistent hash over channels 0..channels-1, none of it owned by `excluded` ones.
+
+    >>> ring = consistent_ring(4)
+    >>> ring.shape, sorted(set(ring.tolist()))
+    ((65536,), [0, 1, 2, 3])
+    """
+    owners = [channel for channel in range(channels) if channel not in excluded]
+    if not owners:
+        raise ConfigError(
+            f"no channel is left to own the ring: channels = {channels}, all excluded. Exclude fewer channels."
+        )
+    points = np.concatenate([channel_points(channel, replicas) for channel in owners]).astype(np.uint64)
+    owner_of_point = np.repeat(np.array(owners, dtype=np.uint64), replicas)
+    # Point and owner as one number: equal points (rare, but they happen with 10^5 of them) go to the smaller channel whatever
+    # the order of insertion, and plain numbers sort faster than pairs.
+    clockwise = np.sort((points << _POINT_BITS) | owner_of_point)
+    starts = np.arange(SLOTS, dtype=np.uint64) << np.uint64(SLOT_SHIFT)
+    successor = np.searchsorted(clockwise, starts << _POINT_BITS, side="left")
+    return (clockwise[successor % len(clockwise)] & _OWNER).astype(np.int32)
+
+
+@lru_cache(maxsize=1024)
+def channel_points(channel: int, replicas: int) -> NDArray[np.uint32]:
+    """The points of one channel; kept, because the next ring mostly has the same channels."""
+    points = ring_points(f"channel-{channel}-replica-{j}" for j in range(replicas))
+    points.flags.writeable = False
+    return points

@@ -1,0 +1,253 @@
+"""Frugal: within θ_max on both sides for little more state than any plan must move, in a table that stays within max_routes.
+
+The problem is that of Mixed (least migration subject to θ_max and max_routes); the algorithm is our own. Mixed takes keys off a full
+channel until it is below its limit, and whatever the keys do where they land, others make up for. Frugal knows
+from `rebalance.bounds` what a plan must cost at least, and looks for the plan that costs just that:
+
+1. *Prices.* Moving a key costs its state S(k) and, if it leaves home, the price μ of a route. Keys that are away from home with
+   S(k) < μ go home first: their route is worth more than their state.
+2. *Shed.* A channel above (1 + θ_max) · fair sheds keys, least price per cost first. The few heaviest are decided by trying every
+   combination, completed from the others as cheaply as it goes (`choose`): a knapsack, almost exact. A key that is too heavy for any
+   room bears the price of the keys that must make way for it.
+3. *Gather.* If what was shed cannot fill the channels below (1 - θ_max) · fair, the cheapest keys of channels that can spare them join.
+4. *Place*, heaviest first: at home where that leaves enough to fill what is too low, else where there is most room, else where
+   making way costs least. Then 2 again, until no channel is over. What moved does not move again, so it ends.
+5. *Take back* moves that turned out not to be needed, dearest first.
+6. *Second thoughts.* Plans in which one of the heaviest moved keys stays, if they cost less.
+7. *Table.* μ starts low, just enough to prefer few large keys among equals. If the table is larger than max_routes, μ is raised until it
+   fits: fewer keys leave home, and more of those whose state has become small go back.
+
+Guarantees: deterministic; moves nothing within the limits; routes ≤ max_routes where keys can go home; a second plan on the result moves
+nothing. No guarantee to come within θ_max whenever that is possible (it is NP-hard), but the plan's certified gap says how
+far from the best it is at most. Where a key is too heavy for any channel it gets one to itself and the others share what is left.
+If max_bytes or max_routes cannot be met within θ_max, the least θ at which they are is looked for.
+
+Time: O(K log K) for the keys of a few channels, once per price tried, plus N per moved key. Memory: about 6 arrays of the keys' length.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+
+from rebalance.bounds import least_migration
+from rebalance.errors import ConfigError
+from rebalance.measure import channel_loads, thetas
+from rebalance.model import Indices, Ints, Limits, Proposal, Request
+from rebalance.planners.exchange import MOST_KEYS, exchanged
+from rebalance.planners.frugal_board import Prices, Task, prices_of, settle, shortlist, task_of
+
+#: The least price of a route, as a share of the mean state of a key: enough to prefer one large key to many small ones.
+_ROUTE = 0.05
+#: A table this much below max_routes is full: no need to look for a better price of a route.
+_FULL = 0.98
+#: How often a price of a route is tried before the best plan that fits is taken.
+_PRICES = 8
+#: Which share of that price keys pay that leave home, compared with those that may go back.
+_SHARES = (1.0, 0.3, 0.0)
+#: How many of the heaviest moved keys are tried without where there are many keys; where there are few, so many by their channels.
+_SECOND_THOUGHTS = 8
+_MORE_THOUGHTS = 400
+#: A plan this near to the bound needs no second thoughts.
+_GOOD = 0.001
+#: How often θ is halved between what there is and what is asked, where limits do not allow the latter.
+_RELAXATIONS = 8
+
+
+@dataclass(frozen=True)
+class Frugal:
+    """Least migration within θ_max and max_routes, near the certified bound."""
+
+    name: ClassVar[str] = "frugal"
+    splits_keys: ClassVar[bool] = False
+
+    #: Most keys a channel may hold; None = any number.
+    max_keys: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.max_keys is not None and self.max_keys < 1:
+            raise ConfigError(f"max_keys must be at least 1, got {self.max_keys}. Leave it out for any number.")
+
+    def propose(self, request: Request) -> Proposal:
+        """The cheapest plan found."""
+        most = len(request.stats) if self.max_keys is None else self.max_keys
+        wanted = request.limits.theta_max
+        plan, theta = _plan(request, wanted, most), wanted
+        if not plan.within(request.limits):
+            plan, theta = _relaxed(request, most, plan)
+        notes = []
+        if theta > wanted:
+            notes.append(f"max_bytes or max_routes do not allow θ_max {wanted:g}: planned for {theta:.3f}")
+        if plan.missed > 0:
+            notes.append("θ_max was not reachable for every channel: planned for the nearest found")
+        return Proposal(channel=plan.channel, notes=tuple(notes))
+
+
+@dataclass(frozen=True, eq=False)
+class _Plan:
+    channel: Ints
+    #: Load above and below the limits of the channels, in all.
+    missed: float
+    moved: Indices
+    bytes: float
+    routes: int
+    #: Keys that were told to stay.
+    banned: tuple[int, ...] = ()
+
+    def within(self, limits: Limits) -> bool:
+        """Whether it holds to max_routes and max_bytes."""
+        return self.routes <= limits.max_routes and (limits.max_bytes is None or self.bytes <= limits.max_bytes)
+
+    def worth(self, route: float) -> tuple[float, float]:
+        """Less is better: first come within the limits of the channels, then cost little."""
+        return self.missed, self.bytes + route * self.routes
+
+
+def _plan(request: Request, theta: float, most: int) -> _Plan:
+    """The cheapest plan found for this θ with a table that fits, else with the smallest table found."""
+    task = task_of(request, theta, most)
+    route = _ROUTE * float(request.stats.state.mean()) or 1.0
+    if len(task.cost) > MOST_KEYS:
+        keys = shortlist(task, prices_of(task, route))
+        plan = _search(request, task.only(keys), route, theta)
+        if plan.missed == 0.0:
+            channel = task.current.astype(np.int32)
+            channel[keys] = plan.channel
+            return replace(plan, channel=channel)
+    return _search(request, task, route, theta)
+
+
+def _search(request: Request, task: Task, route: float, theta: float) -> _Plan:
+    """The cheapest plan found for this task."""
+    max_routes = request.limits.max_routes
+    small = len(request.stats) <= MOST_KEYS
+    good = (1 + _GOOD) * least_migration(request, theta) if small else 0.0
+    prices = prices_of(task, route)
+    plan = _attempt(task, prices, max_routes)
+    plan = _second_thoughts(task, plan, prices, len(request.stats), good)
+    if plan.routes > max_routes:
+        plan, prices = _with_smaller_table(task, plan, prices, max_routes)
+        plan = _second_thoughts(task, plan, prices, max_routes, good)
+        plan = _fill_table(task, plan, max_routes)
+    return plan
+
+
+def _attempt(task: Task, prices: Prices, max_routes: int, banned: tuple[int, ...] = ()) -> _Plan:
+    """Step 2 to 5 with these keys staying."""
+    channel, missed = settle(task, prices, np.array(banned, dtype=np.int64))
+    if _small(task):
+        channel, missed = exchanged(task, channel, max_routes)
+    return replace(_described(task, channel, missed), banned=banned)
+
+
+def _small(task: Task) -> bool:
+    """Whether exchanges are worth while: there are few keys, and these are all."""
+    return len(task.cost) <= MOST_KEYS and not task.other_count.any()
+
+
+def _described(task: Task, channel: Ints, missed: float) -> _Plan:
+    moved = np.flatnonzero(channel != task.current)
+    routes = task.other_routes + int(np.count_nonzero(channel != task.home))
+    return _Plan(channel, missed, moved, float(task.state[moved].sum()), routes)
+
+
+def _with_smaller_table(task: Task, plan: _Plan, prices: Prices, max_routes: int) -> tuple[_Plan, Prices]:
+    """The best of some ways to make the table fit: fewer keys leave home, or more go back, or something between."""
+    states = np.sort(task.state[task.current != task.home])
+    guess = float(states[min(plan.routes - max_routes, len(states) - 1)]) * 1.01 if len(states) else 0.0
+    best = plan, prices
+    for share in _SHARES:
+        found = _at_higher_price(task, plan, prices.route, max_routes, share, max(guess, 2 * prices.route))
+        best = min(best, found, key=lambda way: (max(way[0].routes, max_routes), *way[0].worth(0.0)))
+    return best
+
+
+def _at_higher_price(
+    task: Task, plan: _Plan, least: float, max_routes: int, share: float, price: float
+) -> tuple[_Plan, Prices]:
+    """Raise the price of a route until the table fits, then lower it while it still does. Keys that leave home pay a share of it."""
+    low, high = least, np.inf
+    found: list[tuple[_Plan, Prices]] = []
+    for _ in range(_PRICES):
+        prices = prices_of(task, max(least, share * price), price)
+        for banned in sorted({(), plan.banned}):
+            found.append((_attempt(task, prices, max_routes, banned), prices))
+        routes = min(way[0].routes for way in found[-2:])
+        if max_routes * _FULL <= routes <= max_routes and not _small(task):
+            break
+        low, high = (low, price) if routes <= max_routes else (price, high)
+        price = 4 * low if high == np.inf else (low + high) / 2
+    return min(found, key=lambda way: (max(way[0].routes, max_routes), *way[0].worth(0.0)))
+
+
+def _fill_table(task: Task, plan: _Plan, max_routes: int) -> _Plan:
+    """Let keys that went home only for the table stay away after all, dearest first, as long as there is room in it."""
+    from rebalance.planners import frugal_kernel as kernel
+
+    back = plan.moved[(plan.channel[plan.moved] == task.home[plan.moved]) & (task.start[plan.moved] >= 0)]
+    back = back[np.argsort(-task.state[back], kind="stable")][: max(max_routes - plan.routes, 0)]
+    channel = plan.channel.copy()
+    channels = len(task.high)
+    load = task.other_load + np.bincount(channel, weights=task.cost, minlength=channels)
+    count = task.other_count + np.bincount(channel, minlength=channels)
+    nothing = np.zeros(0, dtype=np.int32)
+    board = kernel.Board(
+        cost=task.cost,
+        price=task.state,
+        home=task.home,
+        channel=channel,
+        settled=np.ones(len(channel), dtype=np.bool_),
+        order=nothing,
+        ends=np.zeros(channels + 1, dtype=np.int64),
+        load=load,
+        low=task.low,
+        high=task.high,
+        count=count,
+        most=task.most,
+        rounding=task.rounding,
+    )
+    kernel.take_back(board, back, task.start)
+    return _described(task, channel, plan.missed)
+
+
+def _second_thoughts(task: Task, plan: _Plan, prices: Prices, max_routes: int, good: float) -> _Plan:
+    """Plans in which one heavy key stays after all, each on top of the last that was better, until one is good; fewer where there are many
+    keys, for there the first plan is hardly ever far off.
+    """
+    cost, small = task.cost, _small(task)
+    number = max(_SECOND_THOUGHTS, _MORE_THOUGHTS // len(task.high) if small else 0)
+    heaviest = plan.moved[np.argsort(-cost[plan.moved], kind="stable")][:number]
+    for k in heaviest[cost[heaviest] > (0.0 if small else (task.high - prices.load).max() / 4)].tolist():
+        if plan.missed == 0.0 and plan.bytes <= good:
+            return plan
+        other = _attempt(task, prices, max_routes, (*plan.banned, k))
+        if other.worth(prices.route) < plan.worth(prices.route) and other.routes <= max_routes:
+            plan = other
+    if small:
+        plan = replace(_described(task, *exchanged(task, plan.channel, max_routes, thorough=True)), banned=plan.banned)
+    return plan
+
+
+def _relaxed(request: Request, most: int, plan: _Plan) -> tuple[_Plan, float]:
+    """The plan for the least θ at which the limits hold, and that θ; the given plan's if they hold at none."""
+    low, high = request.limits.theta_max, _theta(request)
+    best = plan, low
+    for step in range(_RELAXATIONS):
+        theta = high if step == 0 else (low + high) / 2
+        tried = _plan(request, theta, most)
+        if tried.within(request.limits):
+            best, high = (tried, theta), theta
+        elif step == 0:
+            return best
+        else:
+            low = theta
+    return best
+
+
+def _theta(request: Request) -> float:
+    """max θ(d) as things are, of the channels that stay."""
+    stays = (request.current < request.channels) & (request.fair[np.minimum(request.current, request.channels - 1)] > 0)
+    load = channel_loads(request.stats.cost[stays], request.current[stays], request.channels)
+    return float(thetas(load, request.fair).max(initial=request.limits.theta_max))

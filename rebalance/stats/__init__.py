@@ -1,0 +1,1 @@
+"""WHAT is known of the keys, in less space: discretized values, compact records, counts."""

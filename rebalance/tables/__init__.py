@@ -1,0 +1,1 @@
+"""All that knows Spark, Delta and Great Expectations. Nothing outside this folder imports them."""

@@ -1,0 +1,219 @@
+"""The small tables, written and read through delta-rs: no JVM, 10 to 20 ms a commit.
+
+What grows with the data (results, state, key_counts, key_stats) is written by Spark; what is small is here. All are plain Delta
+tables that Spark, polars and DuckDB read too; no deletion vectors, no other reader features.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from deltalake import DeltaTable, QueryBuilder, write_deltalake
+
+Value = str | int
+_TEXT, _LONG, _INT, _DOUBLE = pa.string(), pa.int64(), pa.int32(), pa.float64()
+_ROUTES = pa.list_(pa.struct([("key", _TEXT), ("channel", _INT)]))
+_SHARES = pa.list_(pa.struct([("key", _TEXT), ("channel", _INT), ("share", _DOUBLE)]))
+
+#: Columns of every control table.
+SCHEMAS: dict[str, pa.Schema] = {
+    # One row per processed interval: what was read, and how long each channel's Spark task took.
+    "batches": pa.schema(
+        [
+            ("interval_id", _TEXT),
+            ("epoch", _LONG),
+            ("events", _LONG),
+            ("rows", _LONG),
+            ("seconds", _DOUBLE),
+            ("task_seconds", pa.list_(_DOUBLE)),
+        ]
+    ),
+    # One row per interval and channel.
+    "channel_stats": pa.schema(
+        [
+            ("interval_id", _TEXT),
+            ("channel", _INT),
+            ("keys", _LONG),
+            ("tuples", _LONG),
+            ("cost", _DOUBLE),
+            ("hash_cost", _DOUBLE),
+            ("state_bytes", _LONG),
+            ("task_seconds", _DOUBLE),
+        ]
+    ),
+    # One row per interval and expectation.
+    "quality_runs": pa.schema(
+        [
+            ("interval_id", _TEXT),
+            ("expectation", _TEXT),
+            ("column", _TEXT),
+            ("success", pa.bool_()),
+            ("bad_rows", _LONG),
+            ("detail", _TEXT),
+        ]
+    ),
+    "plans": pa.schema(
+        [
+            ("plan_id", _TEXT),
+            ("interval_id", _TEXT),
+            ("base_epoch", _LONG),
+            ("planner", _TEXT),
+            ("decision", _TEXT),
+            ("reason", _TEXT),
+            ("notes", _TEXT),
+            ("function_version", _LONG),
+            ("theta_before", _DOUBLE),
+            ("theta_after", _DOUBLE),
+            ("skewness_before", _DOUBLE),
+            ("skewness_after", _DOUBLE),
+            ("routes", _LONG),
+            ("splits", _LONG),
+            ("moved_keys", _LONG),
+            ("moved_bytes", _DOUBLE),
+            ("moved_share", _DOUBLE),
+            # Certified: no plan that balances as well moves fewer bytes; no assignment has a smaller θ. Null: nothing was planned.
+            ("bound_bytes", _DOUBLE),
+            ("bound_theta", _DOUBLE),
+            ("loads_before", pa.list_(_DOUBLE)),
+            ("loads_after", pa.list_(_DOUBLE)),
+            ("seconds", _DOUBLE),
+        ]
+    ),
+    "plan_moves": pa.schema(
+        [
+            ("plan_id", _TEXT),
+            ("interval_id", _TEXT),
+            ("key", _TEXT),
+            ("from_channel", _INT),
+            ("to_channel", _INT),
+            ("state_bytes", _DOUBLE),
+            ("cost", _DOUBLE),
+        ]
+    ),
+    "functions": pa.schema(
+        [
+            ("version", _LONG),
+            ("interval_id", _TEXT),
+            ("channels", _INT),
+            ("key_type", _TEXT),
+            ("digest", _TEXT),
+            ("slots", pa.list_(_INT)),
+            ("routes", _ROUTES),
+            ("splits", _SHARES),
+        ]
+    ),
+    # The switch: the highest epoch is the active one; its state is `state` at `state_version`.
+    "epochs": pa.schema(
+        [
+            ("epoch", _LONG),
+            ("kind", _TEXT),
+            ("interval_id", _TEXT),
+            ("function_version", _LONG),
+            ("state_version", _LONG),
+            ("plan_id", _TEXT),
+            ("published_at", pa.timestamp("us", tz="UTC")),
+        ]
+    ),
+}
+
+#: A control table is compacted every this many commits, so that reading it does not slow down with the intervals.
+_COMPACT_EVERY = 50
+#: Not compacted: one large row a version, looked up one at a time, which file statistics make cheap.
+_NEVER_COMPACTED = ("functions",)
+
+
+def table_path(root: str, table: str) -> str:
+    """Where a table of a pipeline lies."""
+    return f"{root.rstrip('/')}/{table}"
+
+
+def exists(root: str, table: str) -> bool:
+    """Whether the table has been written yet."""
+    return DeltaTable.is_deltatable(table_path(root, table))
+
+
+def has_interval(root: str, table: str, interval_id: str) -> bool:
+    """Whether a table partitioned by interval_id holds files of that interval; reads the log only."""
+    if not exists(root, table):
+        return False
+    return bool(
+        DeltaTable(table_path(root, table)).file_uris(file_pruning_predicate=[("interval_id", "=", interval_id)])
+    )
+
+
+def has_rows(root: str, table: str, interval_id: str) -> bool:
+    """Whether a control table has rows of that interval."""
+    return bool(read(root, table, columns=["interval_id"], interval_id=interval_id).num_rows)
+
+
+def read(root: str, table: str, *, columns: Sequence[str] | None = None, **where: Value | Sequence[Value]) -> pa.Table:
+    """The rows whose columns have the wanted value, or one of several; none if the table was never written.
+
+    Files whose statistics rule the values out are not opened. Asked through delta-rs' own engine: Arrow's dataset reader would import
+    pandas first, which takes longer than any of these reads.
+    """
+    if not exists(root, table):
+        empty = pa.Table.from_batches([], schema=SCHEMAS[table])
+        return empty.select(list(columns)) if columns else empty
+    chosen = ", ".join(f'"{column}"' for column in columns) if columns else "*"
+    wanted = " AND ".join(f'"{column}" IN ({_literals(value)})' for column, value in where.items())
+    query = f"SELECT {chosen} FROM t" + (f" WHERE {wanted}" if wanted else "")
+    found = QueryBuilder().register("t", DeltaTable(table_path(root, table))).execute(query)
+    return _plain_text(pa.RecordBatchReader.from_stream(found).read_all())
+
+
+def rows(
+    root: str, table: str, *, columns: Sequence[str] | None = None, **where: Value | Sequence[Value]
+) -> list[dict[str, Any]]:
+    """The rows of a small table as dictionaries."""
+    table_rows = read(root, table, columns=columns, **where)
+    stamps = [f.name for f in table_rows.schema if pa.types.is_timestamp(f.type)]
+    for name in stamps:
+        # As numbers: Arrow would import pandas to turn its timestamps into Python's.
+        table_rows = table_rows.set_column(table_rows.column_names.index(name), name, table_rows[name].cast(_LONG))
+    found: list[dict[str, Any]] = table_rows.to_pylist()
+    for row in found:
+        row.update({name: datetime.fromtimestamp(row[name] / 1e6, UTC) for name in stamps})
+    return found
+
+
+def _literals(value: Value | Sequence[Value]) -> str:
+    values = value if isinstance(value, list | tuple) else [value]
+    return ", ".join(str(v) if isinstance(v, int) else "'" + str(v).replace("'", "''") + "'" for v in values)
+
+
+def _plain_text(table: pa.Table) -> pa.Table:
+    """Text as ordinary strings; the engine gives views, which much of Arrow cannot sort or join."""
+    fields = [pa.field(f.name, _TEXT) if pa.types.is_string_view(f.type) else f for f in table.schema]
+    return table.cast(pa.schema(fields))
+
+
+def append(root: str, table: str, content: list[dict[str, Any]] | pa.Table) -> None:
+    """Add rows in one atomic commit."""
+    _write(root, table, content, mode="append")
+
+
+def replace(root: str, table: str, content: list[dict[str, Any]] | pa.Table, **where: Value) -> None:
+    """Put these rows in the place of those whose column equals the value (one column), in one atomic commit."""
+    if not exists(root, table):
+        append(root, table, content)
+        return
+    ((column, value),) = where.items()
+    _write(root, table, content, mode="overwrite", predicate=f'"{column}" = {_literals(value)}')
+
+
+def _write(root: str, table: str, content: list[dict[str, Any]] | pa.Table, **how: Any) -> None:
+    data = content if isinstance(content, pa.Table) else pa.Table.from_pylist(content, schema=SCHEMAS[table])
+    path = table_path(root, table)
+    if "://" not in path:
+        Path(path).mkdir(parents=True, exist_ok=True)
+    write_deltalake(path, data.cast(SCHEMAS[table]), **how)
+    delta = DeltaTable(path)
+    if delta.version() and delta.version() % _COMPACT_EVERY == 0:
+        if table not in _NEVER_COMPACTED:
+            delta.optimize.compact()
+        delta.create_checkpoint()

@@ -1,0 +1,88 @@
+"""What Spark needs from outside Python: a Java and Delta's jars. Finds them, says what is missing; fetching them is `make setup`'s job.
+
+Standard library only: the set-up asks the same questions before anything else runs.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator, Mapping, MutableMapping
+from pathlib import Path
+
+from rebalance.errors import EnvironmentMissingError
+
+#: Spark 4.2 starts on this version or a later one.
+OLDEST_JAVA = 17
+#: Where `make setup` keeps what it fetches: beside the sources, outside version control.
+CACHE = Path(__file__).resolve().parents[2] / ".cache"
+#: A Java from a package registry, for machines without one.
+OWN_JAVA_HOME = CACHE / "java"
+#: Delta's jars, as Spark's own resolver left them.
+OWN_JARS = CACHE / "ivy" / "jars"
+#: Environment variable with a folder of Delta's jars; `provided` when Spark has them on its class path already.
+JARS_VARIABLE = "REBALANCE_JARS"
+PROVIDED = "provided"
+
+
+def java_version(java: Path) -> int | None:
+    """Major version of a `java` command; None if it does not run."""
+    try:
+        said = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60, check=True).stderr
+    except (OSError, subprocess.SubprocessError):
+        return None
+    # Up to 8 it was written 1.8.0_392.
+    found = re.search(r'version "(?:1\.)?(\d+)', said)
+    return int(found[1]) if found else None
+
+
+def use_java(environ: MutableMapping[str, str] = os.environ) -> Path:
+    """Make Spark's launcher find a new enough Java, and return its `java` command.
+
+    The launcher takes JAVA_HOME if it is set and the PATH otherwise, so that is the order here too; then our own.
+    """
+    tried: list[str] = []
+    for java, home in _candidates(environ):
+        version = java_version(java)
+        if version is None or version < OLDEST_JAVA:
+            tried.append(f"{java} {'does not run' if version is None else f'is version {version}'}")
+            continue
+        if home is None:
+            environ.pop("JAVA_HOME", None)
+        else:
+            environ["JAVA_HOME"] = str(home)
+        return java
+    raise EnvironmentMissingError(
+        f"Spark needs Java {OLDEST_JAVA} or newer and there is none"
+        + (f" ({'; '.join(tried)})" if tried else " in JAVA_HOME or on the PATH")
+        + ". Run `make setup`, which fetches one, or install a Java and set JAVA_HOME to it."
+    )
+
+
+def _candidates(environ: Mapping[str, str]) -> Iterator[tuple[Path, Path | None]]:
+    """(java command, JAVA_HOME that makes the launcher take it; None if the PATH does)."""
+    if environ.get("JAVA_HOME"):
+        home = Path(environ["JAVA_HOME"])
+        yield home / "bin" / "java", home
+    on_path = shutil.which("java", path=environ.get("PATH"))
+    if on_path:
+        yield Path(on_path), None
+    if (OWN_JAVA_HOME / "bin" / "java").exists():
+        yield OWN_JAVA_HOME / "bin" / "java", OWN_JAVA_HOME
+
+
+def delta_jars(spark_home: Path, environ: Mapping[str, str] = os.environ) -> list[Path]:
+    """The jars to hand to Spark; none if it has Delta already, as a cluster's image may."""
+    wanted = environ.get(JARS_VARIABLE, "")
+    if wanted == PROVIDED or (not wanted and any((spark_home / "jars").glob("*delta-spark*.jar"))):
+        return []
+    folder = Path(wanted) if wanted else OWN_JARS
+    jars = sorted(folder.glob("*.jar"))
+    if not any("delta-spark" in jar.name for jar in jars):
+        raise EnvironmentMissingError(
+            f"Delta's jars are not in {folder}. Run `make setup`, which fetches them; or set {JARS_VARIABLE} to a folder that has them, "
+            f"or to '{PROVIDED}' if Spark has them on its class path."
+        )
+    return jars

@@ -1,0 +1,182 @@
+"""process_batch: an interval's events and the window's state, placed by the active function, through the operator.
+
+Leaves `results`, `key_counts`, `state` and `batches`, and publishes an epoch. Every table is replaced for this interval alone, so a
+killed run is simply run again; an interval that has its epoch is done and is left alone.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, Observation, SparkSession
+from pyspark.sql import functions as F
+
+from rebalance.config import Pipeline
+from rebalance.errors import OrderError, SourceError
+from rebalance.intervals import Interval
+from rebalance.operators import PLACE, Operator
+from rebalance.partition import KeyType, PartitionFunction, consistent_ring
+from rebalance.tables import control
+from rebalance.tables.epochs import Epoch, current_epoch, epoch_of, load_function, publish, store_function
+from rebalance.tables.faults import checkpoint
+from rebalance.tables.interval_tables import write_interval
+from rebalance.tables.lock import writer_lock
+from rebalance.tables.measured import job_group, task_seconds
+from rebalance.tables.placement import check_placed, place, placing_session
+from rebalance.tables.routing import NULL_KEY, key_column, key_type_of, route, slot_of
+from rebalance.tables.session import spark_session
+from rebalance.tables.source import count_null_keys, events_of, read_source
+from rebalance.tables.state import check_columns, oldest_needed, read_state, roll_back, write_state
+
+
+def process_batch(pipeline: Pipeline, interval: Interval) -> str:
+    """Process one interval; returns what was done in a sentence."""
+    with writer_lock(pipeline.tables):
+        done = epoch_of(pipeline.tables, interval.id, "process")
+        if done:
+            return f"interval {interval.id} was processed already (epoch {done.epoch}); nothing changed"
+        started = time.perf_counter()
+        spark = placing_session(spark_session(pipeline))
+        events = events_of(read_source(spark, pipeline), pipeline, interval)
+        epoch = _active_epoch(pipeline, interval, key_type_of(events, pipeline.source.key))
+        roll_back(spark, pipeline.tables, epoch)
+        batch = Batch(pipeline, interval, epoch, load_function(pipeline.tables, epoch.function_version), spark)
+        try:
+            seconds = batch.run(events)
+        except PySparkException as error:
+            if NULL_KEY in str(error):
+                raise _null_keys(events, pipeline, interval) from None
+            raise
+        return batch.publish(seconds, time.perf_counter() - started)
+
+
+def _active_epoch(pipeline: Pipeline, interval: Interval, key_type: KeyType) -> Epoch:
+    """The epoch to build on; the first interval of a pipeline starts it with the ring alone."""
+    epoch = current_epoch(pipeline.tables)
+    if epoch is None:
+        channels = pipeline.channels
+        ring = consistent_ring(channels.count, replicas=channels.replicas, excluded=channels.excluded)
+        first = PartitionFunction(version=0, channels=channels.count, slots=ring, key_type=key_type)
+        stored = store_function(pipeline.tables, first, interval.id)
+        return publish(pipeline.tables, None, kind="start", function_version=stored.version, state_version=-1)
+    if epoch.interval_id > interval.id:
+        raise OrderError(
+            f"interval {interval.id} comes before {epoch.interval_id}, which is processed already: state is built in the order of time. "
+            "Run intervals in order; to start over, use an empty table root."
+        )
+    return epoch
+
+
+def _null_keys(events: DataFrame, pipeline: Pipeline, interval: Interval) -> SourceError:
+    nulls = count_null_keys(events, pipeline)
+    return SourceError(
+        f"{nulls:,} events of interval {interval} have no key ({' + '.join(pipeline.source.key)} is null). Nothing was written. "
+        "Filter or fill them in the source, or name another key column."
+    )
+
+
+@dataclass(frozen=True)
+class Frames:
+    """The DataFrames of one interval: the placed rows, and the three tables made of them."""
+
+    placed: DataFrame
+    results: DataFrame
+    state: DataFrame
+    counts: DataFrame
+
+
+@dataclass
+class Batch:
+    """One interval on its way through."""
+
+    pipeline: Pipeline
+    interval: Interval
+    epoch: Epoch
+    function: PartitionFunction
+    spark: SparkSession
+
+    def frames(self, events: DataFrame) -> Frames:
+        """What the interval is to be turned into; all of it hangs on one placement."""
+        operator = self.pipeline.make_operator()
+        self.read, self.used = Observation("read"), Observation("used")
+        placed = place(self._rows(events, operator), self.function.channels, self.interval.id)
+        results = operator.results(placed)
+        state = operator.state(placed.where("is_new").drop("is_new", "interval_id"))
+        check_placed(results, operator.name, "results")
+        check_placed(state, operator.name, "state")
+        return Frames(
+            placed, results, state.withColumn("interval_id", F.lit(self.interval.id)), _counts(placed, operator)
+        )
+
+    def run(self, events: DataFrame) -> list[float]:
+        """Write all tables of the interval; returns the seconds each channel's task took."""
+        root, frames = self.pipeline.tables, self.frames(events)
+        try:
+            with job_group(self.spark, f"process_batch {self.interval.id}") as group:
+                write_interval(frames.results, root, "results", self.interval.id)
+                seconds = task_seconds(self.spark, group, self.function.channels)
+            checkpoint("process_batch: results written")
+            write_interval(frames.counts, root, "key_counts", self.interval.id)
+            checkpoint("process_batch: key_counts written")
+            self.state_version = write_state(
+                frames.state,
+                root,
+                self.interval,
+                window=self.pipeline.operator.window,
+                deletion_vectors=self.pipeline.deletion_vectors,
+            )
+            checkpoint("process_batch: state written")
+        finally:
+            frames.placed.unpersist()
+        return seconds
+
+    def publish(self, task_seconds: list[float], seconds: float) -> str:
+        """Record the batch and make its state the active one."""
+        root, read = self.pipeline.tables, int(self.read.get["n"])
+        batch = {
+            "interval_id": self.interval.id,
+            "epoch": self.epoch.epoch + 1,
+            "events": read,
+            "rows": int(self.used.get["n"]),
+            "seconds": seconds,
+            "task_seconds": task_seconds,
+        }
+        control.replace(root, "batches", [batch], interval_id=self.interval.id)
+        checkpoint("process_batch: batch recorded")
+        published = publish(
+            root,
+            self.epoch,
+            kind="process",
+            interval_id=self.interval.id,
+            function_version=self.epoch.function_version,
+            state_version=self.state_version,
+        )
+        checkpoint("process_batch: epoch published")
+        return (
+            f"{read:,} events of {self.interval} processed on {self.function.channels} channels "
+            f"under function v{self.function.version} in {seconds:.1f} s; epoch {published.epoch}"
+        )
+
+    def _rows(self, events: DataFrame, operator: Operator) -> DataFrame:
+        """The interval's rows by the function, and the window's state rows where they are."""
+        keyed = events.observe(self.read, F.count(F.lit(1)).alias("n")).withColumn(
+            "key", key_column(events, self.pipeline.source.key, self.function.key_type)
+        )
+        rows = operator.rows(keyed).observe(self.used, F.count(F.lit(1)).alias("n"))
+        new = route(rows, self.function).withColumn("interval_id", F.lit(self.interval.id))
+        if self.epoch.state_version < 0:
+            return new
+        oldest = oldest_needed(self.interval, self.pipeline.operator.window)
+        stored = read_state(self.spark, self.pipeline.tables, self.epoch.state_version)
+        check_columns(new, stored)
+        window = stored.where((F.col("interval_id") >= oldest) & (F.col("interval_id") < self.interval.id))
+        return new.unionByName(window)
+
+
+def _counts(placed: DataFrame, operator: Operator) -> DataFrame:
+    """What each key brought and cost, without another look at the source."""
+    counted = placed.groupBy(*PLACE).agg(F.count_if("is_new").alias("tuples"), F.count(F.lit(1)).alias("window_rows"))
+    cost = operator.cost(F.col("tuples"), F.col("window_rows")).cast("double")
+    return counted.select(*PLACE, slot_of(F.col("key")).alias("slot"), "tuples", cost.alias("cost"))

@@ -1,0 +1,210 @@
+"""How much faster scan, redist and readj are than the plain transcription, and how their time grows; the ring against memory.
+
+    python -m tests.bench.bench_gedik [--keys 500] [--quick]
+
+One run, one machine: ratios mean the same elsewhere. Frequencies are Zipf with z = 1 over 10^5 keys, a channel has just been added.
+readj takes hundreds of steps there, of which the plain transcription needs seconds each: its first steps are compared one by
+one, and a whole run on fewer keys.
+"""
+
+# ruff: noqa: T201 - a table for a person at a terminal
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from rebalance.model import KeyStats, Limits, Request
+from rebalance.partition import SLOTS, consistent_ring
+from rebalance.partition.ring import channel_points
+from rebalance.planners import make_planner
+from rebalance.planners.consistent import staying_keys
+from rebalance.planners.readj import Readj
+from rebalance.planners.readj_search import Search
+from tests.reference import gedik
+
+PLAIN: dict[str, Callable[[gedik.Case], list[int]]] = {
+    "scan": gedik.scan,
+    "redist": gedik.redist,
+    "readj": gedik.readj,
+}
+#: So small that max_routes alone decides how many keys are tracked.
+ALL = {"sigma": 1e-6}
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--keys", type=int, default=500, help="tracked keys R")
+    parser.add_argument("--quick", action="store_true", help="leave the plain transcription out")
+    options = parser.parse_args()
+    for name in PLAIN:
+        make_planner(name, ALL).propose(added_channel(10, 4))  # compile
+    if not options.quick:
+        print_against_plain(options.keys)
+    print_growth(options.keys)
+    print_ring()
+
+
+def added_channel(tracked: int, channels: int, keys: int = 100_000) -> Request:
+    """Zipf keys on one channel less, of which the most frequent are to be tracked."""
+    rng = np.random.default_rng(1)
+    tuples = rng.permutation(np.rint(1e7 / np.arange(1.0, keys + 1)))
+    slots = rng.integers(0, SLOTS, keys).astype(np.int32)
+    return Request(
+        stats=KeyStats(np.arange(keys), slots, tuples, tuples, tuples),
+        current=consistent_ring(channels - 1)[slots],
+        ring=consistent_ring(channels),
+        capacity=np.ones(channels),
+        limits=Limits(max_routes=tracked),
+    )
+
+
+def plain_case(request: Request) -> gedik.Case:
+    """The same request for the plain transcription."""
+    return gedik.Case(
+        tuples=request.stats.tuples.tolist(),
+        current=request.current.tolist(),
+        home=request.home.tolist(),
+        capacity=request.capacity.tolist(),
+        cost=request.stats.cost.tolist(),
+        state=request.stats.state.tolist(),
+        sigma=ALL["sigma"],
+        max_routes=request.limits.max_routes,
+    )
+
+
+def print_against_plain(tracked: int) -> None:
+    """Seconds of both, their ratio, and whether they agree."""
+    print(f"{'':<10}{'N':>4}{'R':>6}{'plain s':>10}{'ours s':>10}{'ratio':>9}  same result")
+    for channels in (10, 32):
+        # Untracked keys only cost the plain transcription time to list: few are enough.
+        request = added_channel(tracked, channels, keys=2 * tracked)
+        case = plain_case(request)
+        for name in ("scan", "redist"):
+            print_row(
+                name, channels, tracked, lambda n=name, c=case: PLAIN[n](c), lambda n=name, r=request: planned(n, r)
+            )  # type: ignore[misc]
+        steps = 3
+        plain, ours = plain_search(case), our_search(request)
+        print_row(
+            f"readj, {steps} steps",
+            channels,
+            tracked,
+            lambda s=plain, n=steps: [next(s) for _ in range(n)],  # type: ignore[misc]
+            lambda s=ours, n=steps: [next(s) for _ in range(n)],  # type: ignore[misc]
+            repeat=1,
+        )
+        few = tracked // 10
+        request = added_channel(few, channels, keys=2 * few)
+        case = plain_case(request)
+        print_row("readj", channels, few, lambda c=case: PLAIN["readj"](c), lambda r=request: planned("readj", r))  # type: ignore[misc]
+
+
+def print_row(
+    name: str, channels: int, tracked: int, plain: Callable[[], Any], ours: Callable[[], Any], repeat: int = 3
+) -> None:
+    """One comparison."""
+    started = time.perf_counter()
+    expected = plain()
+    plain_seconds = time.perf_counter() - started
+    seconds, got = np.inf, None
+    for _ in range(repeat):
+        started = time.perf_counter()
+        got = ours()
+        seconds = min(seconds, time.perf_counter() - started)
+    ratio = plain_seconds / seconds
+    print(f"{name:<16}{channels:>4}{tracked:>6}{plain_seconds:>9.2f}{seconds:>10.4f}{ratio:>9.0f}  {expected == got}")
+
+
+def planned(name: str, request: Request) -> list[int]:
+    """The planner's answer."""
+    return make_planner(name, ALL).propose(request).channel.tolist()
+
+
+def plain_search(case: gedik.Case) -> Any:
+    """The steps of the plain readj."""
+    table = gedik.with_all(case)
+    while step := gedik.best_step(table):
+        d1, d2, i, j = step
+        gedik.exchange(table, d1, d2, i, j)
+        yield d1, -1 if d2 is None else d2, i, j
+
+
+def our_search(request: Request) -> Any:
+    """The steps of readj, by key."""
+    planner, open_channels = Readj(**ALL), np.arange(request.channels, dtype=np.int32)
+    stays = staying_keys(request)
+    tracked, _ = planner.tracked(request, request.home, stays, open_channels, 0)
+    search = Search(planner.problem(request, request.home, stays, open_channels, tracked), planner.c)
+    while step := search.best_step():
+        search.take(step)
+        yield int(tracked[step.d1]), int(tracked[step.d2]) if step.d2 >= 0 else -1, step.i, step.j
+
+
+def print_growth(tracked: int) -> None:
+    """Milliseconds against R and against N, with the exponent between the last two of a doubling row."""
+    many = [tracked // 4, tracked // 2, tracked, 2 * tracked, 4 * tracked]
+    print(
+        f"\nms against R at N = 10\n{'R':<10}"
+        + "".join(f"{r:>9}" for r in many)
+        + "   exponent over all, last doubling"
+    )
+    for name in PLAIN:
+        print_curve(name, many, [milliseconds(name, r, 10) for r in many])
+    wide = [4, 8, 16, 32, 64]
+    print(
+        f"\nms against N at R = {tracked}\n{'N':<10}"
+        + "".join(f"{n:>9}" for n in wide)
+        + "   exponent over all, last doubling"
+    )
+    for name in PLAIN:
+        print_curve(name, wide, [milliseconds(name, tracked, n) for n in wide])
+
+
+def print_curve(name: str, sizes: list[int], times: list[float]) -> None:
+    """A row of times and its slope on logarithmic paper."""
+    slope = np.polyfit(np.log(sizes), np.log(times), 1)[0]
+    print(
+        f"{name:<10}" + "".join(f"{t:>9.1f}" for t in times) + f"{slope:>11.2f}, {np.log2(times[-1] / times[-2]):.2f}"
+    )
+
+
+def milliseconds(name: str, tracked: int, channels: int) -> float:
+    """The best of two, without the ring."""
+    request = added_channel(tracked, channels)
+    return best(lambda: make_planner(name, ALL).propose(request), 2) * 1e3
+
+
+def best(run: Callable[[], Any], repeat: int) -> float:
+    """Seconds of the fastest run."""
+    seconds = []
+    for _ in range(repeat):
+        started = time.perf_counter()
+        run()
+        seconds.append(time.perf_counter() - started)
+    return min(seconds)
+
+
+def print_ring() -> None:
+    """Building a ring, and a lookup of 10^7 keys against copying as many numbers."""
+    channel_points.cache_clear()
+    cold, warm = best(lambda: consistent_ring(100), 1), best(lambda: consistent_ring(100), 5)
+    print(
+        f"\nring of 100 channels with 1,000 replicas: {cold * 1e3:.0f} ms, {warm * 1e3:.0f} ms when the points are known"
+    )
+    ring = consistent_ring(100)
+    slots = np.random.default_rng(0).integers(0, SLOTS, 10**7).astype(np.int32)
+    wide = slots.astype(np.intp)
+    copy, lookup, lookup_wide = best(slots.copy, 5), best(lambda: ring[slots], 5), best(lambda: ring[wide], 5)
+    copy_wide = best(wide.copy, 5)
+    print(f"lookup of 10^7 keys: {lookup * 1e3:.1f} ms, {lookup / copy:.1f} copies of the slots ({copy * 1e3:.1f} ms)")
+    print(f"with 64-bit slots: {lookup_wide * 1e3:.1f} ms, {lookup_wide / copy_wide:.1f} copies of the slots")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,45 @@
+"""What all tests share: one Spark session for the whole run, and examples that are the same every time."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+# The same examples on every machine and in every run, no time limits: a failure is a fault of the code, never of the day.
+settings.register_profile("tests", derandomize=True, deadline=None, database=None)
+settings.load_profile("tests")
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[object]:
+    """The one Spark session; whatever asks `spark_session()` for one gets the same."""
+    from rebalance.tables import session
+
+    # A session of a few minutes on few cores: compiling as if it ran for days costs more than it brings (JVM seconds fall by a third).
+    quick = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC", "spark.driver.memory": "2g"}
+    defaults = pytest.MonkeyPatch()
+    for name, value in quick.items():
+        defaults.setitem(session.DEFAULTS, name, value)
+    started = session.spark_session()
+    defaults.undo()
+    yield started
+    started.stop()
+
+
+@pytest.fixture
+def project() -> Path:
+    """The project's folder."""
+    return Path(__file__).resolve().parents[1]
+
+
+@pytest.fixture(autouse=True)
+def _own_environment() -> Iterator[None]:
+    """A test's changes to the environment end with it."""
+    before = dict(os.environ)
+    yield
+    os.environ.clear()
+    os.environ.update(before)

@@ -1,0 +1,111 @@
+"""Pipeline files to make DAGs of, and an Airflow of the tests' own to run them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from textwrap import dedent
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+FIRST_START = "2026-01-01T00:00:00Z"
+
+WritePipeline = Callable[..., Path]
+
+
+@pytest.fixture
+def pipelines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder in which the DAG file looks for pipelines."""
+    folder = tmp_path / "pipelines"
+    folder.mkdir()
+    monkeypatch.setenv("REBALANCE_PIPELINES", str(folder))
+    return folder
+
+
+@pytest.fixture
+def write_pipeline(pipelines: Path, tmp_path: Path) -> WritePipeline:
+    """Writes a small pipeline file."""
+
+    def write(name: str = "small", mode: str = "auto", more: str = "") -> Path:
+        file = pipelines / f"{name}.toml"
+        text = f"""\
+            tables = "{tmp_path}/tables_{name}"
+            [source]
+            path = "{tmp_path}/events"
+            format = "parquet"
+            key = "symbol"
+            time = "ts"
+            [interval]
+            length = "1 h"
+            first = {FIRST_START}
+            [operator]
+            name = "latest_match"
+            window = 2
+            parameters = {{ kind = "side", value = "price" }}
+            [channels]
+            count = 4
+            replicas = 20
+            [planning]
+            mode = "{mode}"
+            [airflow]
+            retries = 1
+            retry_delay_seconds = 0
+            """
+        file.write_text(dedent(text) + dedent(more))
+        return file
+
+    return write
+
+
+@pytest.fixture
+def dag_file(project: Path) -> Callable[[], ModuleType]:
+    """Reads the DAG file anew, as Airflow does."""
+
+    def read() -> ModuleType:
+        import importlib.util
+
+        spec = importlib.util.spec_from_file_location(
+            "rebalance_pipelines_under_test", project / "dags" / "rebalance_pipelines.py"
+        )
+        assert spec is not None
+        assert spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        return module
+
+    return read
+
+
+@pytest.fixture
+def airflow() -> Any:
+    """Airflow with its database, in the folder of the tests' own."""
+    from rebalance import airflow_run
+
+    airflow_run.prepare(Path(os.environ["AIRFLOW_HOME"]))
+    return airflow_run
+
+
+@pytest.fixture
+def fake_jobs(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """The five jobs replaced by what the test says; without a word they succeed."""
+    import importlib
+
+    says: dict[str, Any] = {}
+
+    def replace(verb: str) -> None:
+        def run(pipeline_file: str, interval_start: object) -> str:
+            answer = says.get(verb, f"{verb} done")
+            if callable(answer):
+                answer = answer()
+            if isinstance(answer, Exception):
+                raise answer
+            return str(answer)
+
+        monkeypatch.setattr(importlib.import_module(f"jobs.{verb}"), "run", run)
+
+    for verb in ("process_batch", "collect_stats", "check_quality", "make_plan", "migrate_state"):
+        replace(verb)
+    return says

@@ -1,0 +1,242 @@
+"""Migration: what it writes, what it refuses, what other clients see."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from delta.tables import DeltaTable
+from deltalake import DeltaTable as LightTable
+from deltalake import QueryBuilder
+from pyspark.sql import SparkSession
+
+import rebalance
+from rebalance.config import Pipeline
+from rebalance.errors import MigrationError, StalePlanError
+from rebalance.run import VERBS, run_interval, run_intervals
+from rebalance.tables import control, migrate_state, move
+from rebalance.tables.check_quality import check_quality
+from rebalance.tables.collect_stats import collect_stats
+from rebalance.tables.epochs import all_epochs, current_epoch
+from rebalance.tables.make_plan import make_plan
+from rebalance.tables.process_batch import process_batch
+from tests.world import first_interval, make_world, stored
+
+
+def planned_world(folder: Path, **options: Any) -> Pipeline:
+    """One interval up to its plan; nothing has moved yet."""
+    pipeline = make_world(folder, intervals=2, **options)
+    for verb in (process_batch, collect_stats, check_quality, make_plan):
+        verb(pipeline, first_interval(pipeline))
+    return pipeline
+
+
+def state_history(spark: SparkSession, pipeline: Pipeline) -> dict[str, Any]:
+    """Delta's own metrics of the newest commit of the state table."""
+    newest = DeltaTable.forPath(spark, f"{pipeline.tables}/state").history(1).collect()[0]
+    return {"operation": newest["operation"], "userMetadata": newest["userMetadata"], **newest["operationMetrics"]}
+
+
+@pytest.mark.parametrize(
+    ("literal_keys", "operation", "copied", "moved"),
+    [
+        pytest.param(10_000, "UPDATE", "numCopiedRows", "numUpdatedRows", id="few keys: an UPDATE that names them"),
+        pytest.param(0, "MERGE", "numTargetRowsCopied", "numTargetRowsUpdated", id="many keys: a MERGE"),
+    ],
+)
+def test_a_migration_moves_the_planned_rows_and_writes_no_other(
+    spark: SparkSession,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    literal_keys: int,
+    operation: str,
+    copied: str,
+    moved: str,
+) -> None:
+    monkeypatch.setattr(migrate_state, "LITERAL_KEYS", literal_keys)
+    pipeline = planned_world(tmp_path, events=60_000, keys=3000)
+    before = stored(pipeline, "state")
+    migrate_state.migrate_state(pipeline, first_interval(pipeline))
+    after = stored(pipeline, "state")
+
+    epoch = current_epoch(pipeline.tables)
+    assert epoch is not None
+    moves = {
+        row["key"]: row["to_channel"] for row in control.rows(pipeline.tables, "plan_moves", plan_id=epoch.plan_id)
+    }
+    expected = before.with_columns(
+        channel=pl.col("key").replace_strict(moves, default=pl.col("channel"), return_dtype=pl.Int32)
+    )
+    assert after.equals(expected.sort(expected.columns))
+    moved_rows = before.filter(pl.col("key").is_in(list(moves)))
+    metrics = state_history(spark, pipeline)
+    assert metrics["operation"] == operation
+    assert int(metrics[copied]) == 0
+    assert int(metrics[moved]) == len(moved_rows) > 100
+    assert epoch.plan_id in metrics["userMetadata"]
+    assert _bytes_added(pipeline, epoch.state_version) <= 1.2 * _bytes_alone(moved_rows, moves, tmp_path / "alone")
+
+
+def _bytes_added(pipeline: Pipeline, version: int) -> int:
+    """Bytes of the data files that a commit wrote; files that only got a deletion vector were there before."""
+    import json
+
+    log = Path(pipeline.tables, "state", "_delta_log", f"{version:020d}.json").read_text().splitlines()
+    actions = [json.loads(line) for line in log]
+    removed = {action["remove"]["path"] for action in actions if "remove" in action}
+    return sum(a["add"]["size"] for a in actions if "add" in a and a["add"]["path"] not in removed)
+
+
+def _bytes_alone(rows: pl.DataFrame, moves: dict[str, int], folder: Path) -> int:
+    """Bytes of the moved rows written by themselves, one file per target channel."""
+    folder.mkdir()
+    targets = rows.with_columns(target=pl.col("key").replace_strict(moves, return_dtype=pl.Int32))
+    size = 0
+    for (target,), part in targets.group_by("target"):
+        file = folder / f"{target}.parquet"
+        pq.write_table(
+            part.drop("target", "channel", "interval_id")
+            .to_arrow()
+            .cast(
+                pa.schema(
+                    [
+                        ("key", pa.string()),
+                        ("time", pa.timestamp("us", tz="UTC")),
+                        ("is_earlier", pa.bool_()),
+                        ("value", pa.float64()),
+                    ]
+                )
+            ),
+            file,
+        )
+        size += file.stat().st_size
+    return size
+
+
+def test_other_clients_see_the_same_state_at_the_epoch_s_version(spark: SparkSession, tmp_path: Path) -> None:
+    pipeline = make_world(tmp_path, intervals=2)
+    run_intervals(pipeline)
+    for epoch in all_epochs(pipeline.tables):
+        if epoch.kind != "migrate":
+            continue
+        opened = rebalance.open(pipeline.tables, epoch.epoch)
+        path, version = opened.state_path, opened.state_version
+        row = opened.state(spark).selectExpr("count(*)", "sum(channel)", "sum(value)").first()
+        assert row is not None
+        by_spark = (row[0], row[1], round(row[2], 3))
+        by_polars = (
+            pl.scan_delta(path, version=version)
+            .select(pl.len(), pl.col("channel").sum(), pl.col("value").sum())
+            .collect()
+            .row(0)
+        )
+        query = "SELECT count(*), sum(channel), sum(value) FROM t"
+        light = QueryBuilder().register("t", LightTable(path, version=version)).execute(query)
+        by_delta_rs = tuple(pa.RecordBatchReader.from_stream(light).read_all().to_pylist()[0].values())
+        with duckdb.connect(config={"autoinstall_known_extensions": "false"}) as connection:
+            _load_delta(connection)
+            by_duckdb = connection.execute(
+                f"SELECT count(*), sum(channel), sum(value) FROM delta_scan('{path}', version={version})"
+            ).fetchone()
+        for other in (by_polars, by_delta_rs, by_duckdb):
+            assert other is not None
+            assert (other[0], other[1], round(float(other[2]), 3)) == by_spark
+
+
+def _load_delta(connection: duckdb.DuckDBPyConnection) -> None:
+    """DuckDB's delta extension out of its Python package; nothing is downloaded."""
+    import duckdb_extension_delta
+
+    (file,) = Path(duckdb_extension_delta.__file__).parent.rglob("delta.duckdb_extension")
+    connection.load_extension(str(file))
+
+
+def test_a_plan_made_on_an_older_epoch_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    pipeline = planned_world(tmp_path)
+    first, second = first_interval(pipeline), first_interval(pipeline).shifted(1)
+    process_batch(pipeline, second)
+    with pytest.raises(StalePlanError, match="made on epoch 1, but epoch 2 is active"):
+        migrate_state.migrate_state(pipeline, first)
+    assert make_plan(pipeline, first).startswith("keep: superseded")
+    assert migrate_state.migrate_state(pipeline, first).startswith("nothing to do: superseded")
+    for verb in VERBS[1:]:
+        run_interval_verb(pipeline, second, verb)
+    newest = current_epoch(pipeline.tables)
+    assert newest is not None
+    assert (newest.interval_id, newest.kind) == (second.id, "migrate")
+
+
+def run_interval_verb(pipeline: Pipeline, interval: Any, verb: str) -> str:
+    from importlib import import_module
+
+    said: str = getattr(import_module(f"rebalance.tables.{verb}"), verb)(pipeline, interval)
+    return said
+
+
+def test_moves_that_do_not_fit_the_state_stop_before_anything_is_written(spark: SparkSession, tmp_path: Path) -> None:
+    pipeline = planned_world(tmp_path)
+    moves = control.rows(pipeline.tables, "plan_moves")
+    moves[0]["from_channel"] = (moves[0]["from_channel"] + 1) % 4
+    control.replace(pipeline.tables, "plan_moves", moves, plan_id=moves[0]["plan_id"])
+    before = LightTable(f"{pipeline.tables}/state").version()
+    with pytest.raises(MigrationError, match="Nothing was moved"):
+        migrate_state.migrate_state(pipeline, first_interval(pipeline))
+    assert LightTable(f"{pipeline.tables}/state").version() == before
+
+
+def test_a_commit_that_loses_rows_is_not_published_and_is_rolled_back(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pipeline = planned_world(tmp_path)
+    before, epoch = stored(pipeline, "state"), current_epoch(pipeline.tables)
+    right = move.update_channels
+
+    def lossy(spark: SparkSession, root: str, moves: pa.Table, **options: Any) -> int:
+        right(spark, root, moves, **options)
+        DeltaTable.forPath(spark, f"{root}/state").delete(f"key = '{moves['key'][0].as_py()}'")
+        return LightTable(f"{root}/state").version()
+
+    with monkeypatch.context() as patched:
+        patched.setattr(move, "update_channels", lossy)
+        with pytest.raises(MigrationError, match="old epoch stays active"):
+            migrate_state.migrate_state(pipeline, first_interval(pipeline))
+    assert current_epoch(pipeline.tables) == epoch
+    assert len(stored(pipeline, "state")) < len(before)
+
+    migrate_state.migrate_state(pipeline, first_interval(pipeline))
+    after = stored(pipeline, "state")
+    assert (
+        after.drop("channel")
+        .sort(after.drop("channel").columns)
+        .equals(before.drop("channel").sort(before.drop("channel").columns))
+    )
+
+
+def test_in_shadow_mode_nothing_moves_and_the_plan_says_what_would_have(spark: SparkSession, tmp_path: Path) -> None:
+    pipeline = make_world(tmp_path, intervals=1)
+    file = pipeline.file
+    file.write_text(file.read_text().replace('planner = "mixed"', 'planner = "mixed"\nmode = "shadow"'))
+    shadow = rebalance.config.load_pipeline(file)  # type: ignore[attr-defined]
+    said: list[str] = []
+    run_interval(shadow, first_interval(shadow), said.append)
+    assert "mode is shadow, would have: max/fair load" in said[-1]
+    newest = current_epoch(shadow.tables)
+    assert newest is not None
+    assert (newest.kind, newest.function_version) == ("keep", 0)
+
+
+def test_without_deletion_vectors_every_client_can_read_the_table(spark: SparkSession, tmp_path: Path) -> None:
+    pipeline = make_world(tmp_path, intervals=1)
+    file = pipeline.file
+    file.write_text("deletion_vectors = false\n" + file.read_text())
+    plain = rebalance.config.load_pipeline(file)  # type: ignore[attr-defined]
+    run_intervals(plain)
+    newest = current_epoch(plain.tables)
+    assert newest is not None
+    assert newest.kind == "migrate"
+    assert LightTable(f"{plain.tables}/state").to_pyarrow_table().num_rows == 3000

@@ -1,0 +1,122 @@
+"""One exchange, for every operator; an operator that needs a second one is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from rebalance.config import Pipeline
+from rebalance.errors import OperatorError
+from rebalance.partition import PartitionFunction, consistent_ring
+from rebalance.run import run_intervals
+from rebalance.tables.epochs import Epoch, current_epoch, load_function
+from rebalance.tables.placement import exchanges, physical_plan, place, placing_session
+from rebalance.tables.process_batch import Batch, process_batch
+from rebalance.tables.source import events_of, read_source
+from tests.world import LATEST_MATCH, WINDOWED_SUM, first_interval, make_world
+
+
+def batch_of_second_interval(spark: SparkSession, pipeline: Pipeline) -> tuple[Batch, object]:
+    """A batch that has events, routes and the first interval's state to place."""
+    run_intervals(pipeline, count=1)
+    epoch = current_epoch(pipeline.tables)
+    assert isinstance(epoch, Epoch)
+    function = load_function(pipeline.tables, epoch.function_version)
+    own = placing_session(spark)
+    second = first_interval(pipeline).shifted(1)
+    return Batch(pipeline, second, epoch, function, own), events_of(read_source(own, pipeline), pipeline, second)
+
+
+@pytest.mark.parametrize("operator", [LATEST_MATCH, WINDOWED_SUM], ids=["latest_match", "windowed_sum"])
+def test_events_and_state_are_exchanged_exactly_once(spark: SparkSession, tmp_path: Path, operator: str) -> None:
+    batch, events = batch_of_second_interval(spark, make_world(tmp_path, operator=operator, intervals=2, events=1000))
+    frames = batch.frames(events)  # type: ignore[arg-type]
+    assert batch.function.routes
+    assert batch.epoch.state_version >= 0
+    for frame in (frames.results, frames.state, frames.counts):
+        assert exchanges(frame) == ["Exchange shufflepartitionidpassthrough"]
+        assert "Union" in physical_plan(frame)
+    frames.placed.unpersist()
+
+
+def test_a_row_s_partition_is_its_channel(spark: SparkSession) -> None:
+    own = placing_session(spark)
+    rows = own.range(1000).select(
+        F.col("id").alias("key"), (F.col("id") % 4).cast("int").alias("channel"), F.lit("i").alias("interval_id")
+    )
+    placed = place(rows, 4, "i")
+    assert placed.where(F.spark_partition_id() != F.col("channel")).count() == 0
+    placed.unpersist()
+
+
+@pytest.mark.parametrize("channel", ["4", "-1", "NULL"])
+def test_a_channel_out_of_range_fails_instead_of_wrapping(spark: SparkSession, channel: str) -> None:
+    own = placing_session(spark)
+    rows = own.range(10).select(
+        F.col("id").alias("key"), F.expr(f"CAST({channel} AS INT)").alias("channel"), F.lit("i").alias("interval_id")
+    )
+    placed = place(rows, 4, "i")
+    with pytest.raises(PySparkException, match=r"0\.\.3|channel"):
+        placed.count()
+    placed.unpersist()
+
+
+OWN_OPERATOR = '''
+from dataclasses import dataclass
+from typing import ClassVar
+
+
+@dataclass(frozen=True)
+class LastPrice:
+    """The last price of a symbol within the window."""
+
+    name: ClassVar[str] = "last_price"
+    mergeable: ClassVar[bool] = True
+    group: str = "channel,key"
+
+    def rows(self, events):
+        return events.select("key", "time", "price")
+
+    def results(self, rows):
+        from pyspark.sql import functions as F
+
+        return rows.groupBy(*self.group.split(",")).agg(F.max_by("price", F.struct("time", "price")).alias("last")).select("key", "last")
+
+    def state(self, rows):
+        from pyspark.sql import functions as F
+
+        return rows.groupBy("channel", "key").agg(
+            F.max("time").alias("time"), F.max_by("price", F.struct("time", "price")).alias("price")
+        )
+
+    def cost(self, new_rows, window_rows):
+        return new_rows
+
+
+OPERATOR = LastPrice
+'''
+
+
+def test_a_user_s_own_operator_is_one_file(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "last_price.py").write_text(OWN_OPERATOR)
+    pipeline = make_world(tmp_path, operator='[operator]\nfile = "last_price.py"\nwindow = 2', intervals=2, events=1000)
+    assert run_intervals(pipeline) == 2
+
+
+def test_an_operator_that_exchanges_again_is_refused_with_the_way_out(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "last_price.py").write_text(OWN_OPERATOR)
+    operator = '[operator]\nfile = "last_price.py"\n[operator.parameters]\ngroup = "key"'
+    pipeline = make_world(tmp_path, operator=operator, intervals=1, events=500)
+    with pytest.raises(OperatorError, match=r'last_price.*2 times.*by \("channel", "key"\)'):
+        process_batch(pipeline, first_interval(pipeline))
+
+
+def test_ring_lookups_need_no_shuffle_of_their_own(spark: SparkSession) -> None:
+    from rebalance.tables.routing import route
+
+    function = PartitionFunction(version=0, channels=4, slots=consistent_ring(4), routes={"a": 1})
+    assert exchanges(route(spark.createDataFrame([("a",)], "key string"), function)) == []

@@ -1,0 +1,181 @@
+"""What a person sees at the command line, on tables made by hand: no Spark is needed to look."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from deltalake import write_deltalake
+
+from rebalance.cli import main
+from rebalance.config import Pipeline, load_pipeline
+from rebalance.history import max_over_mean, read_history
+from rebalance.partition import PartitionFunction, consistent_ring, slots_of
+from rebalance.show import draw_loads
+from rebalance.tables import control
+from rebalance.tables.epochs import publish, store_function
+from rebalance.tables.make_plan import make_plan
+
+INTERVAL = "20260101T0000Z"
+PROJECT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture
+def pipeline(tmp_path: Path) -> Pipeline:
+    """A pipeline with one processed interval of 200 keys on three channels, one key much heavier than the rest."""
+    file = tmp_path / "shop.toml"
+    file.write_text(
+        'tables = "tables"\n[source]\npath = "events"\nkey = "user"\ntime = "ts"\n[interval]\nlength = "1 h"\nfirst = 2026-01-01T00:00:00Z\n'
+        '[operator]\nname = "windowed_sum"\n[channels]\ncount = 3\n[planning]\nplanner = "mixed"\ntheta_max = 0.05\n'
+    )
+    pipeline = load_pipeline(file)
+    keys = [f"user-{number:03}" for number in range(200)]
+    function = PartitionFunction(version=0, channels=3, slots=consistent_ring(3))
+    slots, channel = slots_of(keys, "string"), function.channel_of(keys)
+    tuples = np.where(np.arange(200) == 7, 60, 1 + np.arange(200) % 3)
+    stats = pa.table(
+        {
+            "key": keys,
+            "slot": slots,
+            "channel": channel,
+            "hash_channel": channel,
+            "tuples": tuples,
+            "cost": tuples.astype(float),
+            "state_bytes": tuples * 10,
+            "window_bytes": tuples * 10,
+            "interval_id": [INTERVAL] * 200,
+        }
+    )
+    write_deltalake(f"{pipeline.tables}/key_stats", stats, partition_by=["interval_id"])
+    root = pipeline.tables
+    stored = store_function(root, function, INTERVAL)
+    start = publish(root, None, kind="start", function_version=stored.version, state_version=-1)
+    publish(root, start, kind="process", interval_id=INTERVAL, function_version=stored.version, state_version=0)
+    loads = np.bincount(channel, weights=tuples, minlength=3)
+    batch = {
+        "interval_id": INTERVAL,
+        "epoch": 1,
+        "events": int(tuples.sum()),
+        "rows": int(tuples.sum()),
+        "seconds": 1.0,
+        "task_seconds": [0.1, 0.2, 0.3],
+    }
+    control.append(root, "batches", [batch])
+    channels = [
+        {
+            "interval_id": INTERVAL,
+            "channel": d,
+            "keys": 1,
+            "tuples": int(loads[d]),
+            "cost": loads[d],
+            "hash_cost": loads[d],
+            "state_bytes": 1,
+            "task_seconds": 0.1,
+        }
+        for d in range(3)
+    ]
+    control.append(root, "channel_stats", channels)
+    check = {"interval_id": INTERVAL, "expectation": "e", "column": "", "success": True, "bad_rows": 0, "detail": ""}
+    control.append(root, "quality_runs", [check])
+    return pipeline
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    assert main(arguments) == 0
+    return capsys.readouterr().out
+
+
+def test_status_shows_where_the_pipeline_stands(pipeline: Pipeline, capsys: pytest.CaptureFixture[str]) -> None:
+    said = run(capsys, "status", str(pipeline.file))
+    assert "epoch 1 (process)" in said
+    assert "not planned yet" in said
+
+
+def test_a_dry_run_shows_the_plan_and_writes_nothing(pipeline: Pipeline, capsys: pytest.CaptureFixture[str]) -> None:
+    said = run(capsys, "plan", str(pipeline.file), "--dry-run")
+    assert said.startswith("apply by mixed: max/fair load")
+    assert "Nothing was written" in said
+    assert not control.exists(pipeline.tables, "plans")
+
+
+def test_a_dry_run_can_try_another_planner_and_limit(pipeline: Pipeline, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(capsys, "plan", str(pipeline.file), "--dry-run", "--planner", "keep").startswith("keep by keep")
+    assert "within θ_max" in run(capsys, "plan", str(pipeline.file), "--dry-run", "--theta-max", "9")
+
+
+def test_a_plan_is_stored_once_and_again_with_the_same_number(
+    pipeline: Pipeline, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run(capsys, "plan", str(pipeline.file))
+    before = control.rows(pipeline.tables, "plans"), control.rows(pipeline.tables, "functions", columns=["version"])
+    make_plan(pipeline, pipeline.interval_at(pipeline.interval.first))
+    assert (
+        control.rows(pipeline.tables, "plans"),
+        control.rows(pipeline.tables, "functions", columns=["version"]),
+    ) == before
+
+
+def test_inspect_lists_tables_epochs_and_loads(pipeline: Pipeline, capsys: pytest.CaptureFixture[str]) -> None:
+    said = run(capsys, "inspect", str(pipeline.file))
+    assert "key_stats" in said
+    assert "not written yet" in said
+    assert "max/mean" in said
+
+
+def test_explain_tells_where_a_key_goes_and_why(pipeline: Pipeline, capsys: pytest.CaptureFixture[str]) -> None:
+    plain = run(capsys, "explain", str(pipeline.file), "user-007")
+    assert "by the ring" in plain
+    assert "no plan has moved it" in plain
+    assert "60 events" in plain
+
+
+def test_explain_tells_since_when_a_moved_key_is_where_it_is(
+    pipeline: Pipeline, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from rebalance.tables.epochs import current_epoch
+
+    run(capsys, "plan", str(pipeline.file))
+    (plan,) = control.rows(pipeline.tables, "plans")
+    moved = control.rows(pipeline.tables, "plan_moves")[0]
+    publish(
+        pipeline.tables,
+        current_epoch(pipeline.tables),
+        kind="migrate",
+        interval_id=INTERVAL,
+        function_version=plan["function_version"],
+        state_version=1,
+        plan_id=plan["plan_id"],
+    )
+    said = run(capsys, "explain", str(pipeline.file), moved["key"])
+    assert f"channel {moved['to_channel']} by a route of its own" in said
+    assert INTERVAL in said
+    assert "mixed: max/fair load" in said
+
+
+def test_trouble_is_one_line_and_exit_code_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["status", str(tmp_path / "none.toml")]) == 2
+    assert capsys.readouterr().err.startswith("ConfigError: there is no pipeline file")
+    assert main(["status", "nobody"]) == 2
+    assert "There are: demo" in capsys.readouterr().err
+
+
+def test_looking_starts_neither_spark_nor_pandas(pipeline: Pipeline) -> None:
+    code = (
+        "import sys; from rebalance.cli import main; "
+        f"[main([verb, {str(pipeline.file)!r}, *more]) for verb, more in (('status', []), ('inspect', []), ('explain', ['user-007']))]; "
+        "heavy = {'pyspark', 'pandas', 'airflow', 'great_expectations', 'matplotlib', 'numba'} & sys.modules.keys(); "
+        "sys.exit(str(heavy) if heavy else 0)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=PROJECT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_picture_is_drawn(pipeline: Pipeline, tmp_path: Path) -> None:
+    records = read_history(pipeline.tables)
+    draw_loads(records, tmp_path / "new" / "loads.png", theta_max=0.05, title="shop")
+    assert (tmp_path / "new" / "loads.png").read_bytes().startswith(b"\x89PNG")
+    assert records[0].before == records[0].without == max_over_mean(records[0].loads) > 1

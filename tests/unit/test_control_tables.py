@@ -1,0 +1,102 @@
+"""The small tables: atomic, replaceable by interval, empty before they are written."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rebalance.errors import LockedError, RebalanceError, StalePlanError
+from rebalance.partition import PartitionFunction, consistent_ring
+from rebalance.tables import control
+from rebalance.tables.epochs import all_epochs, current_epoch, epoch_of, load_function, publish, store_function
+from rebalance.tables.lock import writer_lock
+from rebalance.tables.reader import open_tables
+
+
+def batch(interval: str, events: int) -> dict[str, Any]:
+    return {
+        "interval_id": interval,
+        "epoch": 1,
+        "events": events,
+        "rows": events,
+        "seconds": 1.0,
+        "task_seconds": [0.5],
+    }
+
+
+def test_a_table_that_was_never_written_is_empty(tmp_path: Path) -> None:
+    assert control.rows(str(tmp_path), "batches", interval_id="a") == []
+
+
+def test_replacing_an_interval_leaves_the_others_alone(tmp_path: Path) -> None:
+    root = str(tmp_path)
+    for interval, events in (("a", 1), ("b", 2), ("a", 3)):
+        control.replace(root, "batches", [batch(interval, events)], interval_id=interval)
+    assert sorted((row["interval_id"], row["events"]) for row in control.rows(root, "batches")) == [("a", 3), ("b", 2)]
+
+
+@pytest.mark.parametrize("name", ["it's", 'say "x"', "a'; --", "ünï", ""])
+def test_values_with_quotes_are_values_and_nothing_else(tmp_path: Path, name: str) -> None:
+    root = str(tmp_path)
+    control.append(root, "batches", [batch("other", 1), batch(name, 2)])
+    control.replace(root, "batches", [batch(name, 3)], interval_id=name)
+    assert [row["events"] for row in control.rows(root, "batches", interval_id=name)] == [3]
+    assert control.read(root, "batches").num_rows == 2
+
+
+def test_many_commits_are_compacted_into_few_files(tmp_path: Path) -> None:
+    from deltalake import DeltaTable
+
+    root = str(tmp_path)
+    for number in range(120):
+        control.append(root, "batches", [batch(f"{number:03}", number)])
+    assert len(DeltaTable(control.table_path(root, "batches")).file_uris()) < 60
+    assert control.read(root, "batches").num_rows == 120
+
+
+def test_the_highest_epoch_is_the_active_one(tmp_path: Path) -> None:
+    root = str(tmp_path)
+    function = store_function(root, PartitionFunction(version=0, channels=2, slots=consistent_ring(2)), "")
+    start = publish(root, None, kind="start", function_version=function.version, state_version=-1)
+    after = publish(root, start, kind="process", interval_id="a", function_version=0, state_version=0)
+    assert current_epoch(root) == after
+    assert [epoch.epoch for epoch in all_epochs(root)] == [0, 1]
+    assert epoch_of(root, "a", "process") == after
+    assert epoch_of(root, "a", "migrate", "keep") is None
+    assert (datetime.now(UTC) - after.published_at).total_seconds() < 60
+    assert open_tables(root).epoch == after
+    assert open_tables(root, epoch=0).epoch == start
+
+
+def test_an_epoch_that_follows_an_old_one_is_refused(tmp_path: Path) -> None:
+    root = str(tmp_path)
+    start = publish(root, None, kind="start", function_version=0, state_version=-1)
+    publish(root, start, kind="process", interval_id="a", function_version=0, state_version=0)
+    with pytest.raises(StalePlanError, match="1 is active now"):
+        publish(root, start, kind="process", interval_id="b", function_version=0, state_version=0)
+
+
+def test_tables_without_an_epoch_cannot_be_opened(tmp_path: Path) -> None:
+    with pytest.raises(RebalanceError, match="no interval was processed yet"):
+        open_tables(str(tmp_path))
+
+
+def test_a_function_comes_back_as_it_was_stored(tmp_path: Path) -> None:
+    root = str(tmp_path)
+    function = PartitionFunction(version=0, channels=3, slots=consistent_ring(3), routes={"ö": 1, "b": 2})
+    stored = store_function(root, function, "a")
+    assert load_function(root, stored.version).digest() == function.digest()
+
+
+def test_only_one_writer_at_a_time(tmp_path: Path) -> None:
+    with (
+        writer_lock(str(tmp_path)),
+        pytest.raises(LockedError, match="process"),
+        writer_lock(str(tmp_path), patience=0.2),
+    ):
+        pass
+    with writer_lock(str(tmp_path), patience=0.2):
+        pass

@@ -1,0 +1,118 @@
+"""max_bytes and max_routes as hard limits on whatever a planner proposes."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rebalance.measure import measure
+from rebalance.model import Proposal, Request
+from rebalance.partition import SLOTS
+from rebalance.planners.limits import hold, usage
+from tests.strategies import request_of, requests
+
+
+def proposal(*channel: int) -> Proposal:
+    return Proposal(channel=np.array(channel, dtype=np.int32))
+
+
+def test_a_proposal_within_the_limits_is_left_alone() -> None:
+    wanted = proposal(1, 0, 0, 1)
+    assert hold(request_of(cost=[4, 3, 2, 1], home=[0, 0, 0, 1], max_bytes=4), wanted) is wanted
+
+
+def test_of_the_moves_those_with_most_cost_per_byte_are_kept() -> None:
+    request = request_of(cost=[4, 4, 4, 1], home=[0, 0, 0, 1], state=[100, 10, 50, 1], max_bytes=60, theta_max=0.0)
+    held = hold(request, proposal(1, 1, 1, 1))
+    assert held.channel.tolist() == [0, 1, 0, 1]
+    assert held.notes == (
+        "the planner asked to move 160 bytes and max_bytes is 60",
+        "held to the limits: 1 moves where it asked for 3, 10 bytes, 1 routes",
+    )
+
+
+def test_of_the_routes_those_with_most_cost_are_kept() -> None:
+    request = request_of(cost=[1, 5, 2, 1, 4], home=[0, 0, 0, 0, 0], channels=3, max_routes=2, theta_max=0.0)
+    held = hold(request, proposal(1, 2, 2, 1, 1))
+    assert held.channel.tolist() == [0, 2, 0, 0, 1]
+    assert held.notes[0] == "the planner asked for 5 routes and max_routes is 2"
+
+
+def test_keys_the_planner_did_not_choose_move_where_its_own_do_not_fit() -> None:
+    request = request_of(cost=[8, 2, 2], home=[0, 0, 0], state=[100, 5, 5], channels=2, max_bytes=10)
+    assert hold(request, proposal(1, 0, 0)).channel.tolist() == [0, 1, 1]
+
+
+def test_old_routes_make_way_for_new_ones_that_balance_better() -> None:
+    request = request_of(
+        cost=[9, 9, 1, 1], home=[0, 0, 0, 0], current=[0, 0, 1, 1], state=[9, 9, 1, 1], max_routes=2, theta_max=0.0
+    )
+    held = hold(request, proposal(1, 0, 1, 1))
+    assert held.channel.tolist() == [1, 0, 0, 1]
+
+
+def test_a_table_too_large_by_itself_sends_the_least_state_home() -> None:
+    request = request_of(
+        cost=[1, 1, 1], home=[0, 0, 0], current=[1, 1, 1], state=[30, 10, 20], max_routes=1, channels=2
+    )
+    assert hold(request, proposal(1, 1, 1)).channel.tolist() == [1, 0, 0]
+
+
+def test_draining_waits_for_bytes() -> None:
+    request = request_of(
+        cost=[9, 1, 5], home=[0, 0, 0], current=[1, 1, 0], state=[10, 10, 1], excluded=[1], max_bytes=10
+    )
+    held = hold(request, proposal(0, 0, 0))
+    assert held.channel.tolist() == [0, 1, 0]
+
+
+def test_vanished_channels_are_left_whatever_it_costs_and_the_plan_says_so() -> None:
+    request = request_of(cost=[1, 1], home=[0, 1], current=[2, 3], channels=2, max_bytes=1)
+    held = hold(request, proposal(0, 1))
+    assert held.channel.tolist() == [0, 1]
+    assert "max_bytes cannot be met" in held.notes[-1]
+
+
+def test_pinned_routes_beyond_max_routes_stay_and_the_plan_says_so() -> None:
+    request = request_of(cost=[1, 1], home=[0, 0], current=[1, 1], pinned=[0, 1], max_routes=1)
+    held = hold(request, proposal(1, 1))
+    assert held.channel.tolist() == [1, 1]
+    assert "max_routes cannot be met" in held.notes[-1]
+
+
+def test_a_new_ring_is_given_up_if_it_cannot_be_paid_for() -> None:
+    request = request_of(cost=[1, 1, 1, 1], home=[0, 0, 0, 1], max_bytes=1, max_routes=1)
+    new_ring = np.ones(SLOTS, dtype=np.int32)
+    held = hold(request, Proposal(channel=np.array([1, 1, 1, 1], dtype=np.int32), ring=new_ring))
+    assert held.ring is None
+    assert usage(request, held).within(request.limits)
+
+
+@settings(max_examples=100, deadline=None)
+@given(request=requests(), seed=st.integers(0, 2**32 - 1))
+def test_whatever_is_proposed_limits_hold_where_they_can(request: Request, seed: int) -> None:
+    wanted = np.random.default_rng(seed).choice(np.flatnonzero(request.open_capacity > 0), len(request.stats))
+    stays = (
+        np.zeros(len(wanted), bool) if request.pinned is None else request.pinned & (request.current < request.channels)
+    )
+    held = hold(request, Proposal(channel=np.where(stays, request.current, wanted).astype(np.int32)))
+    used, limits = usage(request, held), request.limits
+    vanished = request.stats.state[request.current >= request.channels].sum()
+    assert limits.max_bytes is None or used.bytes <= max(limits.max_bytes, vanished)
+    if limits.max_bytes is None:
+        pinned_routes = np.count_nonzero(stays & (request.current != request.home))
+        assert used.routes <= max(limits.max_routes, pinned_routes)
+    assert np.array_equal(held.channel[stays], request.current[stays])
+
+
+@settings(max_examples=60, deadline=None)
+@given(request=requests(plain=True), seed=st.integers(0, 2**32 - 1))
+def test_from_an_allowed_table_holding_never_makes_the_balance_worse(request: Request, seed: int) -> None:
+    wanted = np.random.default_rng(seed).integers(0, request.channels, len(request.stats)).astype(np.int32)
+    held = hold(request, Proposal(channel=wanted))
+    allowed = np.count_nonzero(request.current != request.home) <= request.limits.max_routes
+    if allowed and held.channel is not wanted:
+        before, after = measure(request, request.current), measure(request, held.channel)
+        assert after.theta <= before.theta + 1e-12
+        assert after.skewness <= before.skewness + 1e-12

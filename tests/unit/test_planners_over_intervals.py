@@ -1,0 +1,40 @@
+"""Every planner over ten drifting intervals, as a pipeline would carry its functions along."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from rebalance.model import Decision, Limits
+from rebalance.planners import PLANNERS, make_planner
+from rebalance.simulate.intervals import steps
+from rebalance.workload import Workload
+
+WORKLOAD = Workload(keys=600, channels=5, z=0.9, f=0.4, seed=2)
+LIMITS = Limits(theta_max=0.05, max_routes=100)
+
+
+@pytest.mark.parametrize("name", sorted(PLANNERS))
+def test_ten_drifting_intervals_end_with_every_key_where_the_function_says(name: str) -> None:
+    where = WORKLOAD.home.copy()
+    planned = 0
+    for _, request, plan in steps(make_planner(name), WORKLOAD, 10, limits=LIMITS, window=2):
+        assert request.current.tolist() == where.tolist()
+        if plan.decision is Decision.APPLY:
+            where[plan.moved] = plan.moved_to
+            assert plan.after.skewness < plan.before.skewness or plan.after.theta < plan.before.theta
+        assert len(plan.function.routes) <= LIMITS.max_routes
+        assert plan.function.channel_of(WORKLOAD.names.tolist()).tolist() == where.tolist()
+        planned += 1
+    assert planned == 10
+
+
+@pytest.mark.parametrize("name", sorted(set(PLANNERS) - {"keep", "consistent", "uniform"}))
+def test_planners_that_place_keys_beat_the_hash_alone(name: str) -> None:
+    reached, hashed = [], []
+    for _, request, plan in steps(make_planner(name), WORKLOAD, 10, limits=LIMITS, window=2):
+        after = plan.after if plan.decision is Decision.APPLY else plan.before
+        reached.append(after.skewness)
+        loads = np.bincount(WORKLOAD.home, weights=request.stats.cost, minlength=WORKLOAD.channels)
+        hashed.append(loads.max() / loads.mean())
+    assert np.mean(reached) < 0.8 * np.mean(hashed) + 0.2

