@@ -37,7 +37,8 @@ class Curve:
         """min over x ≥ least of G(x) - ρ · (x - least)."""
         shed, _ = self.sums()
         at = np.maximum(least, shed[np.searchsorted(self.price / self.cost, rho)])
-        return self.price_of(at) - rho * (at - least)
+        credited: Floats = self.price_of(at) - rho * (at - least)
+        return credited
 
     def slope(self) -> float:
         """What the first bit costs, per cost."""

@@ -20,6 +20,7 @@ from rebalance.errors import ConfigError
 from rebalance.intervals import Interval, cron_of, parse_length
 from rebalance.operators import BUILT_IN, Operator, make_operator, operator_of
 from rebalance.planners import PLANNERS, make_planner
+from rebalance.planners.base import Planner
 
 Mode = Literal["auto", "approve", "shadow"]
 
@@ -221,13 +222,17 @@ class Pipeline(_Section):
         """The pipeline's operator, built in or the user's own."""
         return operator_of(self.operator.name, self.operator.file, self.operator.parameters)
 
+    def make_planner(self) -> Planner:
+        """The pipeline's planner with its parameters."""
+        return make_planner(self.planning.planner, self.planning.parameters)
+
     def interval_at(self, start: datetime) -> Interval:
         """The interval that starts at this time; refuses times at which none does."""
         return Interval.starting(start, self.interval.first, self.interval.length)
 
     @model_validator(mode="after")
     def _pairs(self) -> Pipeline:
-        planner = make_planner(self.planning.planner, self.planning.parameters)
+        planner = self.make_planner()
         if self.operator.name is None:
             return self
         operator = make_operator(self.operator.name, self.operator.parameters)

@@ -81,6 +81,12 @@ class Request:
     excluded: Mask | None = None
     #: Whether partial states of a key can be merged, so that it may be split.
     mergeable: bool = False
+    #: How busy each channel was in the interval, as measured; 1 = all the time it may take. None = not measured.
+    utilisation: Floats | None = None
+    #: Keys that the active function splits, by their index; `current` is their first channel, where their state is.
+    splits: Mapping[int, tuple[Share, ...]] = field(default_factory=dict)
+    #: What the active function's planner left with it for the next plan.
+    memo: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def channels(self) -> int:
@@ -119,6 +125,8 @@ class Proposal:
     ring: Ints | None = None
     #: Key index → shares, for keys spread over several channels.
     splits: Mapping[int, tuple[Share, ...]] = field(default_factory=dict)
+    #: What the planner wants to find in the next request; plain JSON, stored with the function.
+    memo: Mapping[str, Any] = field(default_factory=dict)
     #: What a person should know of how it was found ("θ_max not reachable: …").
     notes: tuple[str, ...] = ()
 

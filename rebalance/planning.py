@@ -8,15 +8,16 @@ move or mark its own work.
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
 import numpy as np
 
-from rebalance.bounds import bound
+from rebalance.bounds import Bound, bound
 from rebalance.errors import PlannerError
 from rebalance.measure import measure
 from rebalance.model import Decision, Ints, Limits, Measure, Plan, Proposal, Request
 from rebalance.partition import Key, PartitionFunction, Share
-from rebalance.planners.base import Planner
+from rebalance.planners.base import RING_OF, Planner, RingOwner
 from rebalance.planners.limits import hold
 
 #: A proposal counts as worse only beyond this: sums in another order differ in the last bits.
@@ -30,12 +31,14 @@ def make_plan(planner: Planner, request: Request, active: PartitionFunction, *, 
     all. `guard=False` applies proposals that make the balance worse; experiments use it to show a published algorithm as it is.
     """
     _check_request(request)
-    home, splits = active.slots[request.stats.slots], _splits_by_index(request, active)
-    before = measure(request, request.current, home=home, splits=splits)
-    limits = request.limits
     same_ring = bool(np.array_equal(active.slots, request.ring)) and active.channels == request.channels
+    request = replace(request, splits=_splits_by_index(request, active), memo=active.memo if same_ring else {})
+    before = measure(request, request.current, home=active.slots[request.stats.slots], splits=request.splits)
+    limits = request.limits
+    judges_itself = isinstance(planner, RingOwner) and planner.judges_itself
     if (
         same_ring
+        and not judges_itself
         and before.theta <= limits.theta_max
         and before.routes <= limits.max_routes
         and not _stranded(request, request.current)
@@ -46,7 +49,9 @@ def make_plan(planner: Planner, request: Request, active: PartitionFunction, *, 
     proposal = planner.propose(request)
     seconds = time.perf_counter() - started
     _check(planner, request, proposal)
-    return _decide(planner, request, active, before, hold(request, proposal), seconds, guard)
+    if isinstance(planner, RingOwner):
+        proposal = replace(proposal, memo={**proposal.memo, RING_OF: planner.name})
+    return _decide(planner, request, active, before, hold(request, proposal), seconds, guard and not judges_itself)
 
 
 def function_of(request: Request, proposal: Proposal, active: PartitionFunction) -> PartitionFunction:
@@ -64,6 +69,7 @@ def function_of(request: Request, proposal: Proposal, active: PartitionFunction)
         key_type=active.key_type,
         routes=dict(zip(keys, proposal.channel[where].tolist(), strict=True)),
         splits={_plain(all_keys[index]): shares for index, shares in proposal.splits.items()},
+        memo=proposal.memo,
     )
 
 
@@ -136,7 +142,8 @@ def _decide(
     same = function.digest() == active.digest()
     decision, reason = _verdict(request.limits, before, after, len(moved), moved_bytes, same, guarded)
     applied = decision is Decision.APPLY
-    certified = bound(request)
+    # The bounds are on whole keys; a split moves load without state.
+    certified = Bound(0.0, 0.0) if planner.splits_keys and request.mergeable else bound(request)
     return Plan(
         decision=decision,
         reason=reason,

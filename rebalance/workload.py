@@ -125,11 +125,30 @@ def _next_frequency(
     order = rng.permutation(len(frequency))
     half = len(order) // 2
     done = f == 0 or kernel.swap(frequency, home, order[:half], order[half : 2 * half], -1, drift, enough)
+    if done:
+        return frequency, float(np.abs(drift).max() * channels)
     load = np.bincount(home, weights=frequency, minlength=channels)
-    hot = int(rng.choice(np.flatnonzero(load <= load.mean() * (1 + 1e-9))))
+    cool = rng.permutation(np.flatnonzero(load <= load.mean() * (1 + 1e-9)))
+    best, change = frequency, -1.0
+    # A channel that has cooled so far may not get hot enough: then another one.
+    for hot in cool.tolist():
+        heated, drifted = _heat(rng, frequency.copy(), home, hot, drift.copy(), enough)
+        if drifted > change:
+            best, change = heated, drifted
+        if change >= enough:
+            break
+    return best, change * channels
+
+
+def _heat(
+    rng: np.random.Generator, frequency: Floats, home: Ints, hot: int, drift: Floats, enough: float
+) -> tuple[Floats, float]:
+    """Offer the keys of the hot channel the frequencies of others, drawn by their frequency, until a channel has drifted enough."""
+    from rebalance import workload_kernel as kernel
+
     heated = np.flatnonzero(home == hot)
-    for _ in range(0 if done or not len(heated) else _ROUNDS):
+    for _ in range(_ROUNDS if len(heated) else 0):
         tuples = rng.choice(len(frequency), size=len(heated), p=frequency)
         if kernel.swap(frequency, home, rng.permutation(heated), tuples, hot, drift, enough):
             break
-    return frequency, float(np.abs(drift).max() * channels)
+    return frequency, float(np.abs(drift).max())

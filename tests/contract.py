@@ -160,7 +160,9 @@ def check_function_survives_its_record(planner: Planner, request: Request) -> No
 
 def after(request: Request, plan: Plan) -> Request:
     """The request as it is once the plan was applied."""
-    return replace(request, current=channels_under(plan.function, request), ring=plan.function.slots)
+    return replace(
+        request, current=channels_under(plan.function, request), ring=plan.function.slots, memo=plan.function.memo
+    )
 
 
 def channels_under(function: PartitionFunction, request: Request) -> Any:

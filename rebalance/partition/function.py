@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
+from json import dumps, loads
 from typing import Any, Literal
 
 import numpy as np
@@ -49,6 +50,8 @@ class PartitionFunction:
     key_type: KeyType = "string"
     routes: Mapping[Key, int] = field(default_factory=dict)
     splits: Mapping[Key, tuple[Share, ...]] = field(default_factory=dict)
+    #: What the planner that owns the ring needs to go on from here (tokens of each channel, owners of virtual workers); plain JSON.
+    memo: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.slots.shape != (SLOTS,):
@@ -86,6 +89,7 @@ class PartitionFunction:
         content.update(repr((self.channels, self.key_type)).encode())
         content.update(repr(sorted(self.routes.items())).encode())
         content.update(repr(sorted((k, s) for k, s in self.splits.items())).encode())
+        content.update(dumps(self.memo, sort_keys=True).encode())
         return content.hexdigest()[:16]
 
     def with_version(self, version: int) -> PartitionFunction:
@@ -106,6 +110,7 @@ class PartitionFunction:
                 for k, shares in sorted(self.splits.items())
                 for s in shares
             ],
+            "memo": dumps(self.memo, sort_keys=True),
         }
 
     @classmethod
@@ -123,4 +128,5 @@ class PartitionFunction:
             key_type=record["key_type"],
             routes={as_key(r["key"]): int(r["channel"]) for r in record["routes"]},
             splits=splits,
+            memo=loads(record["memo"]),
         )

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Protocol
+from collections.abc import Collection
+from typing import ClassVar, Protocol, runtime_checkable
 
-from rebalance.model import Proposal, Request
+import numpy as np
+
+from rebalance.model import Ints, Proposal, Request
+from rebalance.partition import PartitionFunction
+
+#: Under this name a function's memo says which planner owns its ring.
+RING_OF = "ring_of"
 
 
 class Planner(Protocol):
@@ -22,3 +29,41 @@ class Planner(Protocol):
     def propose(self, request: Request) -> Proposal:
         """Where each key of the request should go."""
         ...
+
+
+@runtime_checkable
+class RingOwner(Planner, Protocol):
+    """A planner with a ring of its own making, which its plans change: tokens, virtual workers."""
+
+    #: Whether it acts on measured utilisation instead of declared capacities; then θ_max and the guard, which know only
+    #: those, neither hold it back nor refuse its proposals.
+    judges_itself: ClassVar[bool]
+
+    def first_ring(self, channels: int, excluded: Collection[int]) -> Ints:
+        """The slot table a pipeline starts with, and starts from again when its channels change."""
+        ...
+
+
+def first_function(planner: Planner, plain: PartitionFunction, excluded: Collection[int]) -> PartitionFunction:
+    """The function a pipeline starts with: the plain one, or the planner's own ring."""
+    if not isinstance(planner, RingOwner):
+        return plain
+    return PartitionFunction(
+        version=plain.version,
+        channels=plain.channels,
+        slots=planner.first_ring(plain.channels, excluded),
+        key_type=plain.key_type,
+        memo={RING_OF: planner.name},
+    )
+
+
+def ring_to_build_on(
+    planner: Planner, active: PartitionFunction, plain: Ints, channels: int, excluded: Collection[int]
+) -> Ints:
+    """The ring of a request: the plain one, or, for a planner that owns its ring, the active one while the channels stay the same."""
+    if not isinstance(planner, RingOwner):
+        return plain
+    same = active.memo.get(RING_OF) == planner.name and active.channels == channels
+    if same and not np.isin(active.slots, list(excluded)).any():
+        return active.slots
+    return planner.first_ring(channels, excluded)

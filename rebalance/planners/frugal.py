@@ -172,8 +172,7 @@ def _at_higher_price(
     found: list[tuple[_Plan, Prices]] = []
     for _ in range(_PRICES):
         prices = prices_of(task, max(least, share * price), price)
-        for banned in sorted({(), plan.banned}):
-            found.append((_attempt(task, prices, max_routes, banned), prices))
+        found += [(_attempt(task, prices, max_routes, banned), prices) for banned in sorted({(), plan.banned})]
         routes = min(way[0].routes for way in found[-2:])
         if max_routes * _FULL <= routes <= max_routes and not _small(task):
             break

@@ -14,7 +14,7 @@ import numpy as np
 
 from rebalance.model import Decision, Floats, KeyStats, Limits, Plan, Request
 from rebalance.partition import PartitionFunction
-from rebalance.planners.base import Planner
+from rebalance.planners.base import Planner, first_function, ring_to_build_on
 from rebalance.planning import make_plan
 from rebalance.workload import Interval, Workload
 
@@ -75,8 +75,9 @@ def steps(
     guard: bool = True,
 ) -> Iterator[tuple[Interval, Request, Plan]]:
     """Each interval with what was asked and what was planned."""
-    function = PartitionFunction(version=1, channels=workload.channels, slots=workload.ring)
-    current = workload.home.copy()
+    plain = PartitionFunction(version=1, channels=workload.channels, slots=workload.ring)
+    function = first_function(planner, plain, ())
+    current = function.slots[workload.slots]
     held: deque[Floats] = deque(maxlen=window)
     for interval in workload.intervals(intervals):
         cost = interval.frequency * TUPLES
@@ -86,9 +87,10 @@ def steps(
                 keys=workload.names, slots=workload.slots, tuples=cost, cost=cost, state=np.sum(held, axis=0)
             ),
             current=current,
-            ring=workload.ring,
+            ring=ring_to_build_on(planner, function, workload.ring, workload.channels, ()),
             capacity=np.ones(workload.channels) if capacity is None else capacity,
             limits=limits or Limits(),
+            mergeable=planner.splits_keys,
         )
         plan = make_plan(planner, request, function, guard=guard)
         yield interval, request, plan

@@ -104,6 +104,7 @@ SCHEMAS: dict[str, pa.Schema] = {
             ("slots", pa.list_(_INT)),
             ("routes", _ROUTES),
             ("splits", _SHARES),
+            ("memo", _TEXT),
         ]
     ),
     # The switch: the highest epoch is the active one; its state is `state` at `state_version`.

@@ -15,7 +15,6 @@ from rebalance.config import Pipeline
 from rebalance.errors import OrderError, QualityError
 from rebalance.intervals import Interval
 from rebalance.model import Decision, Plan, Request
-from rebalance.planners import make_planner
 from rebalance.tables import control
 from rebalance.tables.epochs import Epoch, current_epoch, epoch_of, load_function, store_function
 from rebalance.tables.faults import checkpoint
@@ -47,8 +46,7 @@ def propose(pipeline: Pipeline, interval: Interval, epoch: Epoch) -> tuple[Reque
     """The plan for an interval's statistics, without writing anything."""
     function = load_function(pipeline.tables, epoch.function_version)
     request = make_request(pipeline, function, interval.id, mergeable=pipeline.make_operator().mergeable)
-    planner = make_planner(pipeline.planning.planner, pipeline.planning.parameters)
-    return request, planning.make_plan(planner, request, function)
+    return request, planning.make_plan(pipeline.make_planner(), request, function)
 
 
 def _planned_epoch(root: str, interval: Interval) -> Epoch:

@@ -18,6 +18,7 @@ from rebalance.errors import OrderError, SourceError
 from rebalance.intervals import Interval
 from rebalance.operators import PLACE, Operator
 from rebalance.partition import KeyType, PartitionFunction, consistent_ring
+from rebalance.planners.base import first_function
 from rebalance.tables import control
 from rebalance.tables.epochs import Epoch, current_epoch, epoch_of, load_function, publish, store_function
 from rebalance.tables.faults import checkpoint
@@ -53,12 +54,13 @@ def process_batch(pipeline: Pipeline, interval: Interval) -> str:
 
 
 def _active_epoch(pipeline: Pipeline, interval: Interval, key_type: KeyType) -> Epoch:
-    """The epoch to build on; the first interval of a pipeline starts it with the ring alone."""
+    """The epoch to build on; the first interval of a pipeline starts it with a ring alone."""
     epoch = current_epoch(pipeline.tables)
     if epoch is None:
         channels = pipeline.channels
         ring = consistent_ring(channels.count, replicas=channels.replicas, excluded=channels.excluded)
-        first = PartitionFunction(version=0, channels=channels.count, slots=ring, key_type=key_type)
+        plain = PartitionFunction(version=0, channels=channels.count, slots=ring, key_type=key_type)
+        first = first_function(pipeline.make_planner(), plain, channels.excluded)
         stored = store_function(pipeline.tables, first, interval.id)
         return publish(pipeline.tables, None, kind="start", function_version=stored.version, state_version=-1)
     if epoch.interval_id > interval.id:

@@ -9,6 +9,7 @@ import pyarrow.compute as pc
 from rebalance.config import Pipeline
 from rebalance.model import KeyStats, Limits, Mask, Request
 from rebalance.partition import PartitionFunction, consistent_ring, slots_of
+from rebalance.planners.base import ring_to_build_on
 from rebalance.tables import control
 
 _COLUMNS = ("key", "slot", "channel", "tuples", "cost", "window_bytes")
@@ -32,10 +33,11 @@ def make_request(pipeline: Pipeline, function: PartitionFunction, interval_id: s
     )
     channels = pipeline.channels
     excluded = np.isin(np.arange(channels.count), channels.excluded)
+    plain = consistent_ring(channels.count, replicas=channels.replicas, excluded=channels.excluded)
     return Request(
         stats=stats,
         current=table["channel"].to_numpy().astype(np.int32),
-        ring=consistent_ring(channels.count, replicas=channels.replicas, excluded=channels.excluded),
+        ring=ring_to_build_on(pipeline.make_planner(), function, plain, channels.count, channels.excluded),
         capacity=np.asarray(channels.capacities or [1.0] * channels.count),
         limits=Limits(
             theta_max=pipeline.planning.theta_max,

@@ -69,7 +69,9 @@ def test_no_plan_for_skewed_costs_moves_fewer_bytes(first: int) -> None:
 
 @pytest.mark.parametrize("window", [1, 5])
 @pytest.mark.parametrize("max_routes", [3000, 12])
-def test_the_best_solution_of_the_program_is_never_below_the_bound_and_seldom_far_above(window: int, max_routes: int) -> None:
+def test_the_best_solution_of_the_program_is_never_below_the_bound_and_seldom_far_above(
+    window: int, max_routes: int
+) -> None:
     workload = Workload(keys=60, channels=3, seed=1)
     limits = Limits(theta_max=0.08, max_routes=max_routes)
     ratios = []
@@ -105,7 +107,13 @@ def test_a_channel_that_is_too_low_must_be_filled_though_none_is_too_full() -> N
 
 def test_a_table_that_is_too_large_sends_home_the_smallest_states() -> None:
     request = request_of(
-        cost=[1] * 4, state=[9, 2, 4, 7], home=[0, 0, 0, 0], current=[1, 1, 1, 1], channels=2, theta_max=1.0, max_routes=2
+        cost=[1] * 4,
+        state=[9, 2, 4, 7],
+        home=[0, 0, 0, 0],
+        current=[1, 1, 1, 1],
+        channels=2,
+        theta_max=1.0,
+        max_routes=2,
     )
     assert least_migration(request, 1.0) >= 2 + 4
 
@@ -133,7 +141,9 @@ def test_with_fewer_keys_than_channels_one_stays_empty() -> None:
 
 
 def test_what_is_pinned_together_bounds_theta() -> None:
-    assert least_theta(request_of(cost=[6, 6, 1, 1], home=[0, 0, 1, 1], channels=2, pinned=[0, 1])) == pytest.approx(5 / 7)
+    assert least_theta(request_of(cost=[6, 6, 1, 1], home=[0, 0, 1, 1], channels=2, pinned=[0, 1])) == pytest.approx(
+        5 / 7
+    )
 
 
 def test_no_keys_no_bound() -> None:
