@@ -17,7 +17,7 @@ setup: ## Python environment, Java and Delta's jars; the others call it
 demo: setup ## run the pipeline through Airflow over generated events and show what rebalancing brought
 	@$(PYTHON) -m rebalance.demo $(ARGS)
 
-test: setup browser ## every test
+test: lint browser ## style, types and every test
 	@$(PYTHON) -m pytest $(ARGS)
 
 ui: setup ## Airflow's pages on the demo's data; Ctrl-C stops them

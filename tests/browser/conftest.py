@@ -1,0 +1,91 @@
+"""Airflow's pages as `make ui` serves them, on an interval that really ran, and a browser to look at them."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.browser.one_interval import DAG_ID
+
+PROJECT = Path(__file__).resolve().parents[2]
+_CHROMIUM = (
+    "--headless=new",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--window-size=1400,1000",
+)
+
+
+@dataclass(frozen=True)
+class Pages:
+    """Where Airflow's pages are and how to get in."""
+
+    address: str
+    user: str
+    password: str
+    dag_id: str = DAG_ID
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pages]:
+    """`make ui` on the records of one interval; stopped the way a person stops it."""
+    folder = tmp_path_factory.mktemp("pages")
+    environ = {**os.environ, "REBALANCE_PIPELINES": str(folder / "pipelines"), "PYTHONPATH": str(PROJECT)}
+    subprocess.run(
+        [sys.executable, "-m", "tests.browser.one_interval", str(folder)], cwd=PROJECT, env=environ, check=True
+    )
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    command = [sys.executable, "tools/ui.py", "--port", str(port), "--home", str(folder / "airflow")]
+    with subprocess.Popen(
+        command, cwd=PROJECT, env=environ, stdout=subprocess.PIPE, text=True, start_new_session=True
+    ) as ui:
+        try:
+            _wait_for_welcome(ui)
+            passwords = folder / "airflow" / "simple_auth_manager_passwords.json.generated"
+            ((user, password),) = json.loads(passwords.read_text()).items()
+            yield Pages(f"http://127.0.0.1:{port}", user, password)
+        finally:
+            ui.send_signal(signal.SIGINT)
+            ui.wait(90)
+    assert ui.returncode == 0, "Ctrl-C is the ordinary way to stop it"
+
+
+def _wait_for_welcome(ui: subprocess.Popen[str]) -> None:
+    assert ui.stdout is not None
+    for line in ui.stdout:
+        if "password:" in line:
+            return
+    raise AssertionError("make ui ended before it said where to look")
+
+
+@pytest.fixture
+def browser(tmp_path: Path) -> Iterator[object]:
+    """A headless Chromium with a profile of its own."""
+    driver = shutil.which("chromedriver")
+    if not driver or not shutil.which("chromium"):
+        pytest.skip("Chromium and its driver are not installed; see tools/browser.sh")
+    from selenium import webdriver
+
+    options = webdriver.ChromeOptions()
+    for option in (*_CHROMIUM, f"--user-data-dir={tmp_path / 'profile'}"):
+        options.add_argument(option)
+    started = webdriver.Chrome(options=options, service=webdriver.ChromeService(driver))
+    yield started
+    started.quit()
