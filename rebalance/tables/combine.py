@@ -19,7 +19,7 @@ from rebalance.errors import OperatorError
 from rebalance.operators import PLACE, Operator
 from rebalance.partition import PartitionFunction
 from rebalance.planners.base import Planner
-from rebalance.tables.placement import check_placed, place
+from rebalance.tables.placement import check_placed, exchanges, place
 from rebalance.tables.routing import IS_SPLIT, SALT, mark_split, settle, slot_of
 
 
@@ -116,7 +116,7 @@ def _combined(partial: DataFrame, placed: DataFrame, function: PartitionFunction
 
 def _merged_results(combined: DataFrame, operator: Operator) -> DataFrame:
     results = operator.results(combined)
-    check_placed(results, operator.name, "results", allowed=2)
+    check_placed(results, operator.name, "results", allowed=len(exchanges(combined)))
     return results
 
 

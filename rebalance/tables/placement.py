@@ -51,7 +51,7 @@ def exchanges(df: DataFrame) -> list[str]:
 
 
 def check_placed(df: DataFrame, operator: str, what: str, *, allowed: int = 1) -> None:
-    """Refuse an operator that makes Spark move rows again after they were placed; partial states are placed a second time."""
+    """Refuse an operator that makes Spark move rows again after they were placed, which took the `allowed` ones."""
     found = exchanges(df)
     if len(found) > allowed:
         raise OperatorError(
