@@ -18,11 +18,12 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from rebalance.errors import ConfigError
 from rebalance.intervals import Interval, cron_of, parse_length
-from rebalance.operators import BUILT_IN, Operator, make_operator, operator_of
+from rebalance.operators import BUILT_IN, Operator, operator_of
 from rebalance.planners import PLANNERS, make_planner
 from rebalance.planners.base import Planner
 
 Mode = Literal["auto", "approve", "shadow"]
+Consistency = Literal["move", "merge"]
 
 
 class _Section(BaseModel):
@@ -92,7 +93,7 @@ class IntervalSection(_Section):
 class OperatorSection(_Section):
     """What is computed per key."""
 
-    name: str | None = Field(None, description="A built-in operator: windowed_sum or latest_match.")
+    name: str | None = Field(None, description="A built-in operator; docs/operators.md lists them.")
     file: str | None = Field(
         None, description="Instead of name: a Python file that defines OPERATOR, your own operator."
     )
@@ -151,6 +152,10 @@ class Planning(_Section):
     max_routes: int = Field(3000, ge=0, description="A_max: largest number of keys with a route of their own.")
     max_bytes: int | None = Field(None, ge=0, description="Largest state in bytes one plan may move; unset = no limit.")
     pinned: tuple[str | int, ...] = Field((), description="Keys that never move.")
+    consistency: Consistency = Field(
+        "move",
+        description="What a change of channel does to a key's state. move: it goes along. merge: it stays where it was made, and an interval's partial states are merged at its end; only for operators whose states merge.",
+    )
     mode: Mode = Field(
         "auto",
         description="auto: plans are applied. approve: a person approves each one. shadow: plan and report, never move anything.",
@@ -219,8 +224,11 @@ class Pipeline(_Section):
         return f"rebalance_{self.name}"
 
     def make_operator(self) -> Operator:
-        """The pipeline's operator, built in or the user's own."""
-        return operator_of(self.operator.name, self.operator.file, self.operator.parameters)
+        """The pipeline's operator, built in or the user's own; refused if the planning needs states that merge and its do not."""
+        operator = operator_of(self.operator.name, self.operator.file, self.operator.parameters)
+        if not operator.mergeable:
+            self._refuse_merging(operator)
+        return operator
 
     def make_planner(self) -> Planner:
         """The pipeline's planner with its parameters."""
@@ -232,18 +240,29 @@ class Pipeline(_Section):
 
     @model_validator(mode="after")
     def _pairs(self) -> Pipeline:
-        planner = self.make_planner()
-        if self.operator.name is None:
-            return self
-        operator = make_operator(self.operator.name, self.operator.parameters)
-        if planner.splits_keys and not operator.mergeable:
-            whole = ", ".join(sorted(n for n, p in PLANNERS.items() if not p.splits_keys))
-            merging = ", ".join(sorted(n for n, o in BUILT_IN.items() if o.mergeable))
-            raise ValueError(
-                f"planner {planner.name!r} splits keys, but the states of operator {operator.name!r} cannot be merged. "
-                f"Use one of the planners {whole}; or a mergeable operator: {merging}."
-            )
+        self.make_planner()
+        # A user's own file is not run just to read the settings; it is checked when the operator is made.
+        if self.operator.name is not None:
+            self.make_operator()
         return self
+
+    def _refuse_merging(self, operator: Operator) -> None:
+        planner = self.make_planner()
+        cannot = f"the states of operator {operator.name!r} cannot be merged"
+        merging = f"or a mergeable operator: {', '.join(sorted(n for n, o in BUILT_IN.items() if o.mergeable))}."
+        if planner.splits_keys:
+            raise ConfigError(
+                f"planner {planner.name!r} splits keys, but {cannot}. Use one of the planners {whole_key_planners()}; {merging}"
+            )
+        if self.planning.consistency == "merge":
+            raise ConfigError(
+                f"planning.consistency = 'merge' leaves a key's state on several channels, but {cannot}. Use 'move'; {merging}"
+            )
+
+
+def whole_key_planners() -> str:
+    """The planners that never split a key, for messages."""
+    return ", ".join(sorted(name for name, planner in PLANNERS.items() if not planner.splits_keys))
 
 
 def load_pipeline(file: str | Path) -> Pipeline:

@@ -11,13 +11,31 @@ from typing import Any
 
 from rebalance.errors import ConfigError
 from rebalance.operators.base import PLACE, Operator
+from rebalance.operators.distinct import Distinct
 from rebalance.operators.latest_match import LatestMatch
+from rebalance.operators.naive_bayes import NaiveBayes
+from rebalance.operators.self_join import SelfJoin
+from rebalance.operators.sessions import Sessions
+from rebalance.operators.windowed_stats import WindowedStats
 from rebalance.operators.windowed_sum import WindowedSum
 
 __all__ = ["BUILT_IN", "PLACE", "Operator", "load_operator", "make_operator", "operator_of"]
 
 #: Every built-in operator by its name in a pipeline file.
-BUILT_IN: dict[str, type[Any]] = {operator.name: operator for operator in (WindowedSum, LatestMatch)}
+BUILT_IN: dict[str, type[Any]] = {
+    operator.name: operator
+    for operator in (
+        # Mergeable: a planner may split their keys.
+        WindowedSum,
+        WindowedStats,
+        Distinct,
+        NaiveBayes,
+        # Not mergeable: they depend on the order of a key's events.
+        LatestMatch,
+        SelfJoin,
+        Sessions,
+    )
+}
 
 
 def operator_of(name: str | None, file: str | None, parameters: Mapping[str, Any]) -> Operator:

@@ -9,7 +9,20 @@ DataFrame to DataFrame:
                     have is_new = true.
     state(rows)     what of the interval's own rows must be kept for later intervals, in the same columns.
 
-`channel`, `interval_id` and `is_new` are added for you and must not be returned by `rows`. Nothing may be random: a retried Spark
+`channel`, `interval_id` and `is_new` are added for you and must not be returned by `rows`.
+
+A mergeable operator may have a key on several channels at once. There is no method for merging, because rows and states have the
+same columns: states of parts are merged by `state` itself. What makes an operator mergeable is this law, for every way to cut a key's
+rows into parts:
+
+    state(the parts' states, united) = state(all rows)
+    results(the parts' states, united) = results(all rows)
+
+So sums, counts, extremes and sketches merge; medians, or anything that asks which row came next, do not. For a planner that splits
+keys, `rows` must also hand on the column `salt`, a number from the whole event, by which the tuples of a split key choose among its
+channels; it is taken off before the rows are placed. `results` of a mergeable operator sees states where it else sees rows.
+
+Nothing may be random: a retried Spark
 task must give the same rows. Import pyspark inside the methods: Airflow reads an operator's declarations without Spark.
 """
 

@@ -30,7 +30,10 @@ class WindowedSum:
         from pyspark.sql import functions as F
 
         return events.select(
-            "key", F.lit(1).cast("bigint").alias("count"), F.col(self.value).cast("decimal(38,6)").alias("sum")
+            "key",
+            "salt",
+            F.lit(1).cast("bigint").alias("count"),
+            F.col(self.value).cast("decimal(38,6)").alias("sum"),
         )
 
     def results(self, rows: DataFrame) -> DataFrame:

@@ -30,6 +30,8 @@ SCHEMAS: dict[str, pa.Schema] = {
             ("rows", _LONG),
             ("seconds", _DOUBLE),
             ("task_seconds", pa.list_(_DOUBLE)),
+            # Whether state was moved to its key's channel or left where it was made and merged.
+            ("consistency", _TEXT),
         ]
     ),
     # One row per interval and channel.
@@ -37,6 +39,7 @@ SCHEMAS: dict[str, pa.Schema] = {
         [
             ("interval_id", _TEXT),
             ("channel", _INT),
+            # Keys with tuples or state here; a split key counts on each of its channels.
             ("keys", _LONG),
             ("tuples", _LONG),
             ("cost", _DOUBLE),

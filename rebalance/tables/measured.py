@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 from uuid import uuid4
 
 from pyspark.sql import SparkSession
@@ -24,10 +25,11 @@ def job_group(spark: SparkSession, description: str) -> Iterator[str]:
 
 
 def task_seconds(spark: SparkSession, group: str, channels: int) -> list[float]:
-    """Seconds each channel's task ran in the group's writing stage, where the operator works; partition = channel.
+    """Seconds each channel's tasks ran in the group's writing job, where the operator works; partition = channel.
 
-    The writing stage is the one that wrote records: Delta's own look-ups in the same group write none. Zeros when nothing was
-    written, for example in an interval without rows.
+    The writing job is the one that wrote records: Delta's own look-ups in the same group write none. Its stages after the placement
+    are one task per channel; with split keys there is one more that makes their partial states, and the last may have two tasks per
+    channel, one for whole keys and one for split ones. Zeros when nothing was written, for example in an interval without rows.
     """
     jsc = spark.sparkContext._jsc.sc()
     jsc.listenerBus().waitUntilEmpty(_WAIT_MS)
@@ -36,13 +38,25 @@ def task_seconds(spark: SparkSession, group: str, channels: int) -> list[float]:
     seconds = [0.0] * channels
     for job in sorted(tracker.getJobIdsForGroup(group)):
         info = tracker.getJobInfo(job)
-        for stage in sorted(info.stageIds) if info else ():
-            last = store.lastStageAttempt(stage)
-            if last.outputRecords() == 0 or last.numTasks() != channels:
-                continue
-            tasks = store.taskList(stage, last.attemptId(), 1 << 20)
-            for i in range(tasks.size()):
-                task = tasks.apply(i)
-                if task.taskMetrics().isDefined() and str(task.status()) == "SUCCESS":
-                    seconds[task.partitionId()] = task.taskMetrics().get().executorRunTime() / 1000.0
+        stages = [store.lastStageAttempt(stage) for stage in sorted(info.stageIds)] if info else []
+        if not any(stage.outputRecords() for stage in stages):
+            continue
+        for stage in stages:
+            if _on_channels(stage, channels):
+                _add_tasks(seconds, store.taskList(stage.stageId(), stage.attemptId(), 1 << 20))
     return seconds
+
+
+def _on_channels(stage: Any, channels: int) -> bool:
+    """Whether a stage works on placed rows: it writes the result, or reads one exchange and feeds the next."""
+    tasks = stage.numTasks()
+    if stage.outputRecords():
+        return bool(tasks in (channels, 2 * channels))
+    return bool(tasks == channels and stage.shuffleReadRecords() and stage.shuffleWriteRecords())
+
+
+def _add_tasks(seconds: list[float], tasks: Any) -> None:
+    for i in range(tasks.size()):
+        task = tasks.apply(i)
+        if task.taskMetrics().isDefined() and str(task.status()) == "SUCCESS":
+            seconds[task.partitionId() % len(seconds)] += task.taskMetrics().get().executorRunTime() / 1000.0

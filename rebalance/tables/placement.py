@@ -23,7 +23,7 @@ def placing_session(spark: SparkSession) -> SparkSession:
 
 
 def place(rows: DataFrame, channels: int, interval_id: str) -> DataFrame:
-    """All rows of the window, partition = channel, kept for the several tables that are written from them.
+    """All rows of the window, partition = channel, kept for the several tables that are written from them; adds `is_new`.
 
     `repartitionById` sends a null channel to 0 and wraps one out of range, both silently: the routing expression yields neither, and
     channels of state rows are checked here.
@@ -50,10 +50,10 @@ def exchanges(df: DataFrame) -> list[str]:
     return re.findall(r"(?<![A-Za-z])Exchange [^\n,(]*", physical_plan(df))
 
 
-def check_placed(df: DataFrame, operator: str, what: str) -> None:
-    """Refuse an operator that makes Spark move rows again after they were placed."""
+def check_placed(df: DataFrame, operator: str, what: str, *, allowed: int = 1) -> None:
+    """Refuse an operator that makes Spark move rows again after they were placed, which took the `allowed` ones."""
     found = exchanges(df)
-    if len(found) > 1:
+    if len(found) > allowed:
         raise OperatorError(
             f"operator {operator!r} makes Spark exchange rows {len(found)} times for its {what}: {'; '.join(found)}. "
             'Group, window and join by ("channel", "key"), in this order, so that the placement is kept.'

@@ -14,19 +14,20 @@ from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
 from rebalance.config import Pipeline
-from rebalance.errors import OrderError, SourceError
+from rebalance.errors import ConfigError, OrderError, SourceError
 from rebalance.intervals import Interval
-from rebalance.operators import PLACE, Operator
+from rebalance.operators import Operator
 from rebalance.partition import KeyType, PartitionFunction, consistent_ring
 from rebalance.planners.base import first_function
 from rebalance.tables import control
+from rebalance.tables.combine import Frames, check_splittable, frames_of
 from rebalance.tables.epochs import Epoch, current_epoch, epoch_of, load_function, publish, store_function
 from rebalance.tables.faults import checkpoint
 from rebalance.tables.interval_tables import write_interval
 from rebalance.tables.lock import writer_lock
 from rebalance.tables.measured import job_group, task_seconds
-from rebalance.tables.placement import check_placed, place, placing_session
-from rebalance.tables.routing import NULL_KEY, key_column, key_type_of, route, slot_of
+from rebalance.tables.placement import placing_session
+from rebalance.tables.routing import NULL_KEY, SALT, key_column, key_type_of, route, salt_of
 from rebalance.tables.session import spark_session
 from rebalance.tables.source import count_null_keys, events_of, read_source
 from rebalance.tables.state import check_columns, oldest_needed, read_state, roll_back, write_state
@@ -43,6 +44,7 @@ def process_batch(pipeline: Pipeline, interval: Interval) -> str:
         events = events_of(read_source(spark, pipeline), pipeline, interval)
         epoch = _active_epoch(pipeline, interval, key_type_of(events, pipeline.source.key))
         roll_back(spark, pipeline.tables, epoch)
+        _check_consistency(pipeline)
         batch = Batch(pipeline, interval, epoch, load_function(pipeline.tables, epoch.function_version), spark)
         try:
             seconds = batch.run(events)
@@ -79,16 +81,6 @@ def _null_keys(events: DataFrame, pipeline: Pipeline, interval: Interval) -> Sou
     )
 
 
-@dataclass(frozen=True)
-class Frames:
-    """The DataFrames of one interval: the placed rows, and the three tables made of them."""
-
-    placed: DataFrame
-    results: DataFrame
-    state: DataFrame
-    counts: DataFrame
-
-
 @dataclass
 class Batch:
     """One interval on its way through."""
@@ -103,14 +95,9 @@ class Batch:
         """What the interval is to be turned into; all of it hangs on one placement."""
         operator = self.pipeline.make_operator()
         self.read, self.used = Observation("read"), Observation("used")
-        placed = place(self._rows(events, operator), self.function.channels, self.interval.id)
-        results = operator.results(placed)
-        state = operator.state(placed.where("is_new").drop("is_new", "interval_id"))
-        check_placed(results, operator.name, "results")
-        check_placed(state, operator.name, "state")
-        return Frames(
-            placed, results, state.withColumn("interval_id", F.lit(self.interval.id)), _counts(placed, operator)
-        )
+        stays = self.pipeline.planning.consistency == "merge"
+        rows = self._rows(events, operator, stays)
+        return frames_of(rows, operator, self.function, self.interval.id, state_stays=stays)
 
     def run(self, events: DataFrame) -> list[float]:
         """Write all tables of the interval; returns the seconds each channel's task took."""
@@ -131,7 +118,7 @@ class Batch:
             )
             checkpoint("process_batch: state written")
         finally:
-            frames.placed.unpersist()
+            frames.release()
         return seconds
 
     def publish(self, task_seconds: list[float], seconds: float) -> str:
@@ -144,6 +131,7 @@ class Batch:
             "rows": int(self.used.get["n"]),
             "seconds": seconds,
             "task_seconds": task_seconds,
+            "consistency": self.pipeline.planning.consistency,
         }
         control.replace(root, "batches", [batch], interval_id=self.interval.id)
         checkpoint("process_batch: batch recorded")
@@ -161,24 +149,36 @@ class Batch:
             f"under function v{self.function.version} in {seconds:.1f} s; epoch {published.epoch}"
         )
 
-    def _rows(self, events: DataFrame, operator: Operator) -> DataFrame:
+    def _rows(self, events: DataFrame, operator: Operator, state_stays: bool) -> DataFrame:
         """The interval's rows by the function, and the window's state rows where they are."""
-        keyed = events.observe(self.read, F.count(F.lit(1)).alias("n")).withColumn(
-            "key", key_column(events, self.pipeline.source.key, self.function.key_type)
+        keyed = events.observe(self.read, F.count(F.lit(1)).alias("n")).withColumns(
+            {
+                "key": key_column(events, self.pipeline.source.key, self.function.key_type),
+                # Before the operator narrows the columns. Where nothing is split, Spark leaves it out again.
+                SALT: salt_of(events),
+            }
         )
         rows = operator.rows(keyed).observe(self.used, F.count(F.lit(1)).alias("n"))
-        new = route(rows, self.function).withColumn("interval_id", F.lit(self.interval.id))
+        check_splittable(rows, operator, self.pipeline.make_planner(), self.function)
+        new = route(rows, self.function).drop(SALT).withColumn("interval_id", F.lit(self.interval.id))
         if self.epoch.state_version < 0:
             return new
         oldest = oldest_needed(self.interval, self.pipeline.operator.window)
         stored = read_state(self.spark, self.pipeline.tables, self.epoch.state_version)
         check_columns(new, stored)
         window = stored.where((F.col("interval_id") >= oldest) & (F.col("interval_id") < self.interval.id))
+        if state_stays:
+            # Of channels that exist no more: any other will do, all partial states are placed anew.
+            window = window.withColumn("channel", F.pmod("channel", F.lit(self.function.channels)))
         return new.unionByName(window)
 
 
-def _counts(placed: DataFrame, operator: Operator) -> DataFrame:
-    """What each key brought and cost, without another look at the source."""
-    counted = placed.groupBy(*PLACE).agg(F.count_if("is_new").alias("tuples"), F.count(F.lit(1)).alias("window_rows"))
-    cost = operator.cost(F.col("tuples"), F.col("window_rows")).cast("double")
-    return counted.select(*PLACE, slot_of(F.col("key")).alias("slot"), "tuples", cost.alias("cost"))
+def _check_consistency(pipeline: Pipeline) -> None:
+    """State that was left where it was made is not where a function says: only merging finds all of it."""
+    batches = control.rows(pipeline.tables, "batches", columns=["interval_id", "consistency"])
+    last = max(batches, key=lambda row: str(row["interval_id"]), default=None)
+    if last and last["consistency"] == "merge" != pipeline.planning.consistency:
+        raise ConfigError(
+            f"planning.consistency was 'merge' up to interval {last['interval_id']}, so keys may have state on several channels, "
+            f"which '{pipeline.planning.consistency}' would not find. Keep 'merge', or start with an empty table root."
+        )

@@ -1,15 +1,28 @@
-"""The partitioning function as a Spark expression: splits, then routes, then ring, the same for every planner."""
+"""The partitioning function as a Spark expression: splits, then routes, then ring, the same for every planner.
+
+A tuple of a split key chooses among the key's channels by its salt, a number that comes from the tuple itself: the same tuple goes to
+the same channel in every run and on every retry, and many tuples meet the shares as closely as many throws of a die do.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from rebalance.errors import SourceError
-from rebalance.partition import SLOT_SHIFT, KeyType, PartitionFunction
+from rebalance.partition import SLOT_SHIFT, KeyType, PartitionFunction, Share
 
 _INTEGERS = ("tinyint", "smallint", "int", "bigint")
+#: What of a type's name says that Spark cannot hash its values.
+_NOT_HASHED = ("map<", "variant")
+#: The column by which the tuples of a split key choose their channel.
+SALT = "salt"
+#: Tells the rows of split keys from the others, between placement and the operator.
+IS_SPLIT = "is_split"
+_LOOKED_UP = ("_key", "_channel", "_shares")
 
 
 def slot_of(key: Column) -> Column:
@@ -27,25 +40,88 @@ def route(df: DataFrame, function: PartitionFunction, key: str = "key") -> DataF
     """Add the column `channel` (INT) to any DataFrame: where the function sends each row by its key column.
 
     The column must have the function's key type (STRING, or an integer type). Rows with a null key are refused when they are met.
+    Rows of a split key choose by their column `salt` if there is one, otherwise by all their columns.
     """
-    column = key_column(df, (key,), function.key_type)
-    hashed = ring_channel(function, column)
-    if not function.routes:
-        return df.withColumn("channel", hashed)
-    kind = pa.int64() if function.key_type == "long" else pa.string()
+    found = _looked_up(df, function, key)
+    whole = F.coalesce("_channel", ring_channel(function, F.col("_key")))
+    if function.splits:
+        salt = F.col(SALT) if SALT in df.columns else salt_of(df)
+        whole = F.when(F.col("_shares").isNotNull(), _share_of(salt)).otherwise(whole)
+    return found.withColumn("channel", whole).drop(*_LOOKED_UP)
+
+
+def settle(df: DataFrame, function: PartitionFunction) -> DataFrame:
+    """Give each row its key's one channel, F(k): for a split key the first, where its merged state lives."""
+    found = _looked_up(df, function, "key")
+    channel = F.coalesce("_channel", ring_channel(function, F.col("_key")))
+    return found.withColumn("channel", channel).drop(*_LOOKED_UP)
+
+
+def mark_split(df: DataFrame, function: PartitionFunction) -> DataFrame:
+    """Add `is_split`: whether the function splits the row's key."""
+    found = _looked_up(df, function, "key")
+    return found.withColumn(IS_SPLIT, F.col("_shares").isNotNull()).drop(*_LOOKED_UP)
+
+
+def salt_of(df: DataFrame) -> Column:
+    """A number from all columns of a row that Spark can hash."""
+    hashed = [name for name, kind in df.dtypes if not any(part in kind for part in _NOT_HASHED)]
+    return F.xxhash64(*(F.col(f"`{name}`") for name in hashed))
+
+
+def _looked_up(df: DataFrame, function: PartitionFunction, key: str) -> DataFrame:
+    """Add `_key`, `_channel` (by route, or the first of a split; null for the ring's keys) and `_shares` (null for whole keys)."""
+    keyed = df.withColumn("_key", key_column(df, (key,), function.key_type))
+    if not (function.routes or function.splits):
+        return keyed.withColumns({"_channel": F.lit(None).cast("int"), "_shares": F.lit(None)})
     # From Arrow: a list of rows would go through a Python worker.
-    table = df.sparkSession.createDataFrame(
-        pa.table(
-            {
-                "_route_key": pa.array(function.routes.keys(), kind),
-                "_route_channel": pa.array(function.routes.values(), pa.int32()),
-            }
-        )
+    table = df.sparkSession.createDataFrame(_entries(function))
+    return keyed.join(F.broadcast(table), F.col("_key") == F.col("_known"), "left").drop("_known")
+
+
+def _entries(function: PartitionFunction) -> pa.Table:
+    """Routes and splits as one table, so that one join finds either."""
+    part = pa.struct([("below", pa.float64()), ("channel", pa.int32()), ("other", pa.int32())])
+    firsts = [shares[0].channel for shares in function.splits.values()]
+    shares = [None] * len(function.routes) + [_alias_table(shares) for shares in function.splits.values()]
+    key = pa.int64() if function.key_type == "long" else pa.string()
+    return pa.table(
+        {
+            "_known": pa.array([*function.routes, *function.splits], key),
+            "_channel": pa.array([*function.routes.values(), *firsts], pa.int32()),
+            "_shares": pa.array(shares, pa.list_(part)),
+        }
     )
-    joined = df.withColumn("_key", column).join(F.broadcast(table), F.col("_key") == F.col("_route_key"), "left")
-    return joined.withColumn("channel", F.coalesce("_route_channel", hashed)).drop(
-        "_key", "_route_key", "_route_channel"
-    )
+
+
+def _alias_table(shares: Sequence[Share]) -> list[dict[str, float | int]]:
+    """Walker's alias method: m shares as m equally likely entries of at most two channels, so that choosing is one array access.
+
+    Entry i stands for its own channel below `below`, and for the `other` from there to 1.
+    """
+    size, total = len(shares), sum(part.share for part in shares)
+    weight = [part.share / total * size for part in shares]
+    entries: list[dict[str, float | int]] = [
+        {"below": 1.0, "channel": part.channel, "other": part.channel} for part in shares
+    ]
+    small = [i for i in range(size) if weight[i] < 1.0]
+    large = [i for i in range(size) if weight[i] >= 1.0]
+    while small and large:
+        poor, rich = small.pop(), large[-1]
+        entries[poor].update(below=weight[poor], other=shares[rich].channel)
+        weight[rich] -= 1.0 - weight[poor]
+        if weight[rich] < 1.0:
+            small.append(large.pop())
+    return entries
+
+
+def _share_of(salt: Column) -> Column:
+    """The channel of a tuple of a split key."""
+    # Hashed once more: a caller's own salt may be a counter. 53 bits are what a double holds.
+    place = F.shiftrightunsigned(F.xxhash64(salt), 11) * F.lit(2.0**-53) * F.size("_shares")
+    entry = F.get(F.col("_shares"), F.floor(place).cast("int"))
+    below = place - F.floor(place) < entry["below"]
+    return F.when(below, entry["channel"]).otherwise(entry["other"])
 
 
 def key_type_of(df: DataFrame, columns: tuple[str, ...]) -> KeyType:

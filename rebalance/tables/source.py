@@ -56,6 +56,11 @@ def _check_columns(events: DataFrame, pipeline: Pipeline) -> None:
                 f"the events at {source.path} have no column {column!r}. Their columns are: {', '.join(events.columns)}. "
                 "Change source.key or source.time."
             )
+    if "salt" in types:
+        raise SourceError(
+            "the events have a column 'salt'; the name is needed for the number by which tuples of split keys choose a channel. "
+            "Rename it in the source."
+        )
     if types[source.time] not in ("timestamp", "timestamp_ntz", "date"):
         raise SourceError(
             f"source.time = {source.time!r} is {types[source.time]}, not a timestamp. Cast it in the source, or name another column."

@@ -29,7 +29,8 @@ def make_request(pipeline: Pipeline, function: PartitionFunction, interval_id: s
         slots=table["slot"].to_numpy().astype(np.int32),
         tuples=table["tuples"].to_numpy().astype(np.float64),
         cost=table["cost"].to_numpy().astype(np.float64),
-        state=table["window_bytes"].to_numpy().astype(np.float64),
+        # Where state stays, a change of channel moves none of it.
+        state=table["window_bytes"].to_numpy().astype(np.float64) * (pipeline.planning.consistency == "move"),
     )
     channels = pipeline.channels
     excluded = np.isin(np.arange(channels.count), channels.excluded)

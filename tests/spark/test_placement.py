@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -40,7 +41,7 @@ def test_events_and_state_are_exchanged_exactly_once(spark: SparkSession, tmp_pa
     for frame in (frames.results, frames.state, frames.counts):
         assert exchanges(frame) == ["Exchange shufflepartitionidpassthrough"]
         assert "Union" in physical_plan(frame)
-    frames.placed.unpersist()
+    frames.release()
 
 
 def test_a_row_s_partition_is_its_channel(spark: SparkSession) -> None:
@@ -65,52 +66,27 @@ def test_a_channel_out_of_range_fails_instead_of_wrapping(spark: SparkSession, c
     placed.unpersist()
 
 
-OWN_OPERATOR = '''
-from dataclasses import dataclass
-from typing import ClassVar
+@pytest.fixture
+def own_operator(project: Path, tmp_path: Path) -> Path:
+    """The example of the documentation, word for word."""
+    (example,) = re.findall(r"```python\n(.*?OPERATOR = .*?)```", (project / "docs" / "operators.md").read_text(), re.S)
+    file = tmp_path / "last_price.py"
+    file.write_text(example)
+    return file
 
 
-@dataclass(frozen=True)
-class LastPrice:
-    """The last price of a symbol within the window."""
-
-    name: ClassVar[str] = "last_price"
-    mergeable: ClassVar[bool] = True
-    group: str = "channel,key"
-
-    def rows(self, events):
-        return events.select("key", "time", "price")
-
-    def results(self, rows):
-        from pyspark.sql import functions as F
-
-        return rows.groupBy(*self.group.split(",")).agg(F.max_by("price", F.struct("time", "price")).alias("last")).select("key", "last")
-
-    def state(self, rows):
-        from pyspark.sql import functions as F
-
-        return rows.groupBy("channel", "key").agg(
-            F.max("time").alias("time"), F.max_by("price", F.struct("time", "price")).alias("price")
-        )
-
-    def cost(self, new_rows, window_rows):
-        return new_rows
-
-
-OPERATOR = LastPrice
-'''
-
-
-def test_a_user_s_own_operator_is_one_file(spark: SparkSession, tmp_path: Path) -> None:
-    (tmp_path / "last_price.py").write_text(OWN_OPERATOR)
-    pipeline = make_world(tmp_path, operator='[operator]\nfile = "last_price.py"\nwindow = 2', intervals=2, events=1000)
+def test_a_user_s_own_operator_is_one_file(spark: SparkSession, tmp_path: Path, own_operator: Path) -> None:
+    operator = f'[operator]\nfile = "{own_operator.name}"\nwindow = 2'
+    pipeline = make_world(tmp_path, operator=operator, intervals=2, events=1000)
     assert run_intervals(pipeline) == 2
 
 
-def test_an_operator_that_exchanges_again_is_refused_with_the_way_out(spark: SparkSession, tmp_path: Path) -> None:
-    (tmp_path / "last_price.py").write_text(OWN_OPERATOR)
-    operator = '[operator]\nfile = "last_price.py"\n[operator.parameters]\ngroup = "key"'
-    pipeline = make_world(tmp_path, operator=operator, intervals=1, events=500)
+def test_an_operator_that_exchanges_again_is_refused_with_the_way_out(
+    spark: SparkSession, tmp_path: Path, own_operator: Path
+) -> None:
+    by_key = own_operator.read_text().replace('rows.groupBy("channel", "key")', 'rows.groupBy("key")', 1)
+    own_operator.write_text(by_key)
+    pipeline = make_world(tmp_path, operator=f'[operator]\nfile = "{own_operator.name}"', intervals=1, events=500)
     with pytest.raises(OperatorError, match=r'last_price.*2 times.*by \("channel", "key"\)'):
         process_batch(pipeline, first_interval(pipeline))
 

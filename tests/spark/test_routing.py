@@ -6,11 +6,13 @@ import random
 
 import pytest
 from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 import rebalance
 from rebalance.errors import SourceError
-from rebalance.partition import Key, KeyType, PartitionFunction, consistent_ring
+from rebalance.partition import Key, KeyType, PartitionFunction, Share, consistent_ring
+from rebalance.tables.routing import mark_split, settle
 
 RANDOM = random.Random(7)
 ALPHABETS = ("abcdefgh", "0123456789", "äöüßéñ", "日本語文字", "🦉🐝🪲", "\x00\n\t '\"\\", "aä日🦉")
@@ -73,3 +75,60 @@ def test_a_key_column_that_does_not_fit_is_refused(spark: SparkSession, column: 
     function = PartitionFunction(version=0, channels=2, slots=consistent_ring(2))
     with pytest.raises(SourceError, match=message):
         rebalance.route(spark.createDataFrame([(1,)], "n int"), function, column)
+
+
+SHARES = {
+    "even": (Share(2, 0.5), Share(0, 0.5)),
+    "uneven": (Share(3, 0.6), Share(1, 0.25), Share(2, 0.1), Share(0, 0.05)),
+    "all on one": (Share(1, 1.0),),
+}
+SPLITTING = PartitionFunction(version=0, channels=4, slots=consistent_ring(4), routes={"routed": 3}, splits=SHARES)
+PER_KEY = 40_000
+
+
+def many_tuples(spark: SparkSession) -> DataFrame:
+    keys = F.array(*(F.lit(key) for key in (*SHARES, "routed", "hashed")))
+    return spark.range(PER_KEY).select(F.explode(keys).alias("k"), F.col("id").alias("n"), F.col("id").cast("string"))
+
+
+def test_tuples_of_a_split_key_meet_its_shares(spark: SparkSession) -> None:
+    routed = rebalance.route(many_tuples(spark), SPLITTING, "k")
+    counts = {(row["k"], row["channel"]): row["count"] for row in routed.groupBy("k", "channel").count().collect()}
+    for key, shares in SHARES.items():
+        assert sum(counts.get((key, channel), 0) for channel in range(4)) == PER_KEY
+        for part in shares:
+            # Five standard deviations of a binomial.
+            off = 5 * (PER_KEY * part.share * (1 - part.share)) ** 0.5
+            assert abs(counts[key, part.channel] - PER_KEY * part.share) <= off
+    assert counts["routed", 3] == counts["hashed", int(SPLITTING.channel_of(["hashed"])[0])] == PER_KEY
+
+
+def test_the_same_tuple_goes_to_the_same_channel_whatever_comes_with_it(spark: SparkSession) -> None:
+    once = {
+        (row["k"], row["n"]): row["channel"] for row in rebalance.route(many_tuples(spark), SPLITTING, "k").collect()
+    }
+    some = many_tuples(spark).where("n % 7 = 3").repartition(3).orderBy(F.desc("n"))
+    again = {(row["k"], row["n"]): row["channel"] for row in rebalance.route(some, SPLITTING, "k").collect()}
+    assert again == {tuple_: channel for tuple_, channel in once.items() if tuple_[1] % 7 == 3}
+
+
+def test_a_salt_of_one_s_own_decides_alone_and_is_kept(spark: SparkSession) -> None:
+    salted = many_tuples(spark).withColumn("salt", F.col("n") % 100)
+    routed = rebalance.route(salted, SPLITTING, "k")
+    assert routed.columns == [*salted.columns, "channel"]
+    assert routed.groupBy("k", "salt").agg(F.countDistinct("channel").alias("c")).where("c > 1").count() == 0
+    assert routed.where("k = 'uneven'").select("channel").distinct().count() == 4
+
+
+def test_columns_that_spark_cannot_hash_do_not_take_part(spark: SparkSession) -> None:
+    tagged = many_tuples(spark).withColumn("tags", F.create_map("k", "n"))
+    assert rebalance.route(tagged, SPLITTING, "k").where("k = 'uneven'").select("channel").distinct().count() == 4
+
+
+def test_a_split_key_settles_on_its_first_channel(spark: SparkSession) -> None:
+    keys = [*SHARES, "routed", "hashed"]
+    rows = spark.createDataFrame([(key, 9) for key in keys], "key string, channel int")
+    settled = {row["key"]: row["channel"] for row in settle(rows, SPLITTING).collect()}
+    assert settled == dict(zip(keys, SPLITTING.channel_of(keys).tolist(), strict=True))
+    marked = {row["key"]: row["is_split"] for row in mark_split(rows, SPLITTING).collect()}
+    assert marked == {key: key in SHARES for key in keys}

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
 from rebalance.config import Pipeline, load_pipeline
 from rebalance.errors import ConfigError
+from rebalance.planners import PLANNERS
 
 GOOD = {
     "": 'tables = "tables"',
@@ -150,3 +153,52 @@ def test_a_user_s_operator_needs_all_parts_of_the_interface(tmp_path: Path) -> N
     pipeline = load(tmp_path, operator='file = "mine.py"')
     with pytest.raises(ConfigError, match="missing: mergeable, rows, results, state, cost"):
         pipeline.make_operator()
+
+
+MINE = """
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Mine:
+    name = "mine"
+    mergeable = False
+    rows = results = state = cost = None
+
+
+OPERATOR = Mine
+"""
+
+
+@dataclass(frozen=True)
+class Splitting:
+    """A planner that may split keys."""
+
+    name: ClassVar[str] = "splitting"
+    splits_keys: ClassVar[bool] = True
+
+
+@pytest.mark.parametrize("operator", ['name = "sessions"', 'file = "mine.py"'], ids=["built in", "a user's own"])
+@pytest.mark.parametrize(
+    ("planning", "message"),
+    [
+        (
+            'planner = "splitting"',
+            r"planner 'splitting' splits keys.*'(sessions|mine)'.*one of the planners .*keep.*mixed",
+        ),
+        ('consistency = "merge"', r"planning.consistency = 'merge'.*'(sessions|mine)'.*Use 'move'; or .*windowed_sum"),
+    ],
+    ids=["a planner that splits", "state that stays"],
+)
+def test_an_operator_whose_states_do_not_merge_is_refused_where_they_must(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, operator: str, planning: str, message: str
+) -> None:
+    monkeypatch.setitem(PLANNERS, "splitting", Splitting)
+    (tmp_path / "mine.py").write_text(MINE)
+    # A user's own operator is not run when the file is read, only when it is needed.
+    with pytest.raises(ConfigError, match=message):
+        load(tmp_path, operator=operator, planning=planning).make_operator()
+
+
+def test_state_may_stay_where_it_merges(tmp_path: Path) -> None:
+    assert load(tmp_path, planning='consistency = "merge"').make_operator().mergeable
