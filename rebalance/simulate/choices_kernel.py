@@ -168,8 +168,8 @@ def enough_choices(counts: Ints, seen: int, theta: float, epsilon: float, channe
 @compiled
 def head(counts: Ints, seen: int, theta: float) -> Floats:
     """Frequencies of the keys at or above θ, largest first."""
-    found = [counts[key] / seen for key in range(len(counts)) if counts[key] >= theta * seen and counts[key] > 0]
-    return -np.sort(-np.array(found))
+    found = counts[counts >= max(theta * seen, 1.0)]
+    return -np.sort(-(found / seen))
 
 
 @compiled

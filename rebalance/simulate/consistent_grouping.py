@@ -17,6 +17,7 @@ Where it comes to rest: with busy = idle = the load, every channel ends, and sta
 
 from __future__ import annotations
 
+from bisect import insort
 from collections import deque
 from dataclasses import dataclass
 from typing import ClassVar
@@ -54,7 +55,7 @@ class ConsistentGrouping(Grouping):
         return Router(
             route=lambda keys, first: delegation.owner[worker(keys, first)],
             end_slot=delegation.signal,
-            virtual_workers=lambda: np.bincount(delegation.owner, minlength=setting.channels).astype(np.int32),
+            virtual_workers=lambda: np.array([len(own) for own in delegation.owned], np.int32),
         )
 
 
@@ -64,21 +65,24 @@ class Delegation:
     def __init__(self, channels: int, alpha: int, *, busy: float, idle: float) -> None:
         #: Channel of each virtual worker.
         self.owner: Ints = np.tile(np.arange(channels, dtype=np.int32), alpha)
+        #: Virtual workers of each channel, ascending.
+        self.owned = [list(range(d, alpha * channels, channels)) for d in range(channels)]
         self.busy, self.idle = busy, idle
         self._giving: deque[int] = deque()
         self._taking: deque[int] = deque()
 
     def signal(self, utilisation: Floats) -> None:
         """A time slot is over: queue up, and pair off."""
-        owned = np.bincount(self.owner, minlength=len(utilisation))
-        self._giving = _queue(self._giving, (utilisation > self.busy) & (owned > 0))
-        self._taking = _queue(self._taking, utilisation < self.idle)
+        busy, idle = np.flatnonzero(utilisation > self.busy), np.flatnonzero(utilisation < self.idle)
+        self._giving = _queue(self._giving, [d for d in busy.tolist() if self.owned[d]])
+        self._taking = _queue(self._taking, idle.tolist())
         while self._giving and self._taking:
-            moving = np.flatnonzero(self.owner == self._giving.popleft())[-1]
-            self.owner[moving] = self._taking.popleft()
+            moving, taker = self.owned[self._giving.popleft()].pop(), self._taking.popleft()
+            insort(self.owned[taker], moving)
+            self.owner[moving] = taker
 
 
-def _queue(waiting: deque[int], signals: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> deque[int]:
+def _queue(waiting: deque[int], signals: list[int]) -> deque[int]:
     """Those who still signal keep their places; new ones come behind, in the order of the channels."""
-    still = [d for d in waiting if signals[d]]
-    return deque(still + [d for d in np.flatnonzero(signals).tolist() if d not in still])
+    new, old = set(signals), set(waiting)
+    return deque([d for d in waiting if d in new] + [d for d in signals if d not in old])

@@ -116,8 +116,8 @@ def simulate_tuples(
     slot: int | None = None,
     seed: int = 0,
 ) -> Outcome:
-    """Run the stream; `slot` is in tuples and by default a thousandth of the stream, at least 1,000."""
-    slot = slot or max(len(stream) // 1000, 1000)
+    """Run the stream; `slot` is in tuples, by default a thousandth of the stream and at least 100 for each channel."""
+    slot = slot or max(len(stream) // 1000, 100 * cluster.channels)
     if sources < 1 or load <= 0 or slot < 1:
         raise ConfigError(
             f"sources and slot must be at least 1 and load above 0, got sources = {sources}, slot = {slot}, load = {load}"

@@ -26,6 +26,7 @@ from rebalance.simulate import (
     simulate_tuples,
     zipf_stream,
 )
+from rebalance.simulate.__main__ import main
 from rebalance.simulate.grouping import Grouping, Router, Setting
 from rebalance.workload import Workload
 from tests.reference import grouping as plain
@@ -186,8 +187,13 @@ def test_impossible_runs_are_refused() -> None:
 
 
 @cache
+def skewed(tuples: int, z: float) -> Stream:
+    return zipf_stream(tuples, 50_000, z, seed=1)
+
+
+@cache
 def homogeneous(name: str, channels: int) -> Outcome:
-    return simulate_tuples(make_scheme(name), zipf_stream(400_000, 50_000, 1.2, seed=1), Cluster.alike(channels))
+    return simulate_tuples(make_scheme(name), skewed(400_000, 1.2), Cluster.alike(channels))
 
 
 def test_imbalance_of_key_and_partial_key_grouping_grows_with_the_channels_others_stay_bounded() -> None:
@@ -214,7 +220,7 @@ def test_memory_is_ordered_as_in_the_paper() -> None:
 
 def test_more_room_costs_balance_and_saves_memory() -> None:
     """Figure 6: ε trades imbalance for memory."""
-    stream = zipf_stream(300_000, 30_000, 1.0, seed=1)
+    stream = skewed(2_400_000, 1.0).first(300_000)
     outcomes = [
         simulate_tuples(make_scheme("CG", epsilon=epsilon), stream, Cluster.alike(10)) for epsilon in (0.001, 0.1, 0.5)
     ]
@@ -224,9 +230,9 @@ def test_more_room_costs_balance_and_saves_memory() -> None:
 
 def test_more_sources_change_little() -> None:
     """Figure 11: each source rounds up for itself, so imbalance rises, but stays of the order of ε and far from KG's."""
-    stream = zipf_stream(400_000, 30_000, 1.2, seed=1)
-    one, many = (simulate_tuples(make_scheme("CG"), stream, Cluster.alike(10), sources=s) for s in (1, 50))
-    kg = simulate_tuples(make_scheme("KG"), stream, Cluster.alike(10))
+    stream = skewed(400_000, 1.2)
+    one, kg = homogeneous("CG", 10), homogeneous("KG", 10)
+    many = simulate_tuples(make_scheme("CG"), stream, Cluster.alike(10), sources=50)
     assert many.imbalance[-1] < min(10 * one.imbalance[-1], kg.imbalance[-1] / 10)
     assert many.memory[-1] < 1.25 * one.memory[-1]
 
@@ -235,7 +241,7 @@ def test_more_sources_change_little() -> None:
 def heterogeneous(name: str, alpha: int = 0) -> Outcome:
     """Three of ten channels five times stronger."""
     scheme = make_scheme(name, alpha=alpha) if alpha else make_scheme(name)
-    return simulate_tuples(scheme, zipf_stream(1_500_000, 50_000, 1.0, seed=1), Cluster.parse(10, "3x5"), slot=3000)
+    return simulate_tuples(scheme, skewed(2_400_000, 1.0).first(1_200_000), Cluster.parse(10, "3x5"), slot=3000)
 
 
 def test_on_a_heterogeneous_cluster_consistent_grouping_keeps_up_where_others_fall_behind() -> None:
@@ -270,7 +276,7 @@ def test_a_hundred_virtual_workers_balance_best_five_are_too_few_and_a_thousand_
 
 def test_consistent_grouping_recovers_when_capacities_change() -> None:
     """Figure 13: {3,5} → {5,4} → {2,10}. Imbalance jumps when they change and is low again at the end of each phase."""
-    stream = zipf_stream(3_000_000, 50_000, 1.0, seed=1)
+    stream = skewed(2_400_000, 1.0)
     cluster = Cluster.parse(10, "3x5,5x4,2x10")
     cg, kg, sg = (simulate_tuples(make_scheme(name), stream, cluster, slot=4000) for name in ("CG", "KG", "SG"))
     thirds = np.array_split(cg.slot_imbalance, 3)
@@ -280,3 +286,34 @@ def test_consistent_grouping_recovers_when_capacities_change() -> None:
     assert cg.throughput > 0.999
     assert max(kg.throughput, sg.throughput) < 0.75
     assert cg.queue[-1].max() < 100 < kg.queue[-1].max()
+
+
+# The command
+
+
+def test_the_command_prints_a_line_per_scheme_and_draws(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    picture = tmp_path / "grouping.png"
+    words = f"--tuples 3000 --keys 50 --cluster 2x3,1x4 --schemes kg,CG --widths 2,4 --figure {picture}"
+    assert main(words.split()) == 0
+    printed = capsys.readouterr().out
+    assert [line.split()[0] for line in printed.splitlines() if line.strip().startswith(("KG", "CG"))] == ["KG", "CG"]
+    assert "stronger 2x3 then 1x4" in printed
+    assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_command_takes_recorded_and_drifting_streams(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "events.parquet"
+    pq.write_table(pa.table({"user": list("abacabad") * 50}), file)
+    assert main(["--parquet", str(file), "--key", "user", "--tuples", "300", "--schemes", "SG"]) == 0
+    assert "events, user: 300 tuples" in capsys.readouterr().out
+    assert main(["--drift", "0.5", "--intervals", "2", "--keys", "100", "--tuples", "2000", "--schemes", "PoRC"]) == 0
+    assert "drift f=0.5" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [("--schemes XG", "there is no scheme"), ("--cluster 3", "written like 3x5"), ("--parquet nowhere", "cannot read")],
+)
+def test_the_command_says_what_is_wrong(words: str, says: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--tuples", "100", "--keys", "10", *words.split()]) == 1
+    assert says in " ".join(capsys.readouterr().out.split())
