@@ -1,0 +1,319 @@
+"""The tuple-level simulator: queues against a plain event simulation, and the results the paper reports, on seeded runs."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rebalance.errors import ConfigError, SourceError
+from rebalance.simulate import (
+    SCHEMES,
+    Cluster,
+    Outcome,
+    Stream,
+    drifting_stream,
+    make_scheme,
+    recorded_stream,
+    simulate_tuples,
+    zipf_stream,
+)
+from rebalance.simulate.__main__ import main
+from rebalance.simulate.grouping import Grouping, Router, Setting
+from rebalance.workload import Workload
+from tests.reference import grouping as plain
+
+
+class Given(Grouping):
+    """Sends tuples where it was told."""
+
+    name = "given"
+
+    def __init__(self, channel: list[int]) -> None:
+        self.channel = np.array(channel, np.int32)
+
+    def start(self, setting: Setting) -> Router:
+        return Router(lambda keys, first: self.channel[first : first + len(keys)])
+
+
+def stream_of(keys: list[int]) -> Stream:
+    return Stream("given", np.array(keys, np.int32), np.arange(max(keys) + 1, dtype=np.uint32))
+
+
+CAPACITY = st.fractions(Fraction(1, 5), 5, max_denominator=7)
+#: No nice numbers: where a tuple ends in the very moment in which a slot ends, rounding decides.
+LOAD = st.sampled_from([0.3137, 0.8029, 1.5071])
+
+
+@st.composite
+def runs(draw: st.DrawFn) -> tuple[list[int], Cluster, float, int]:
+    """Channels of some tuples, a cluster of one to three phases, a load and a slot."""
+    n = draw(st.integers(1, 4))
+    channel = draw(st.lists(st.integers(0, n - 1), min_size=1, max_size=60))
+    phases = draw(st.integers(1, 3))
+    capacities = tuple(tuple(float(draw(CAPACITY)) for _ in range(n)) for _ in range(phases))
+    return channel, Cluster(capacities, (0.0, 0.31, 0.62)[:phases]), draw(LOAD), draw(st.integers(1, 70))
+
+
+@settings(max_examples=150)
+@given(runs())
+def test_latency_and_queues_are_those_of_a_plain_event_simulation(run: tuple[list[int], Cluster, float, int]) -> None:
+    channel, cluster, load, slot = run
+    outcome = simulate_tuples(Given(channel), stream_of([0] * len(channel)), cluster, load=load, slot=slot)
+    rate = Fraction(load) * cluster.channels
+    starts = [int(np.ceil(share * len(channel))) for share in cluster.begins]
+    phases = [
+        (start, list(map(Fraction, speeds))) for start, speeds in zip(starts, cluster.speeds.tolist(), strict=True)
+    ]
+    jobs = plain.serve(channel, phases, rate)
+    finish = [job.finish or Fraction(0) for job in jobs]
+    expected = [float(end - job.arrival) for end, job in zip(finish, jobs, strict=True)]
+    assert outcome.latency == pytest.approx(expected, rel=1e-5)
+    for row, tuples in enumerate(outcome.tuples.tolist()):
+        now = Fraction(tuples) / rate
+        waiting = [
+            sum(job.channel == d and (job.finish or 0) > now for job in jobs[:tuples]) for d in range(cluster.channels)
+        ]
+        assert outcome.queue[row].tolist() == waiting
+
+
+@pytest.mark.parametrize("name", [scheme.name for scheme in SCHEMES])
+def test_what_has_arrived_is_finished_or_waits_and_loads_add_up(name: str) -> None:
+    cluster = Cluster.parse(7, "2x3,3x2")
+    outcome = simulate_tuples(make_scheme(name), zipf_stream(20_000, 500, 1.2), cluster, sources=3, slot=900, load=0.9)
+    assert outcome.tuples[-1] == 20_000
+    assert np.array_equal(outcome.loads.sum(axis=1), outcome.tuples)
+    ends = np.arange(20_000) / (0.9 * 7) + outcome.latency
+    for row, time in enumerate(outcome.time):
+        arrived = int(outcome.tuples[row])
+        assert (
+            abs(int(np.count_nonzero(ends[:arrived] <= time)) - int(outcome.processed[row])) <= 7
+        )  # rounding at the slot's end
+    assert np.all(outcome.queue <= outcome.loads)
+    assert np.all(np.diff(outcome.memory) >= 0)
+    assert outcome.distinct <= outcome.memory[-1] <= min(7 * outcome.distinct, 20_000)
+    assert outcome.latency_percentiles.shape == (len(outcome.tuples), 3)
+
+
+def test_memory_is_the_number_of_distinct_keys_per_channel() -> None:
+    keys, channel = [0, 1, 0, 2, 2, 0, 1], [0, 0, 0, 1, 1, 1, 0]
+    outcome = simulate_tuples(Given(channel), stream_of(keys), Cluster.alike(2), slot=3)
+    assert outcome.keys.tolist() == [[2, 0], [2, 2], [2, 2]]
+    assert outcome.replication == 4 / 3
+
+
+def test_memory_counts_channels_beyond_the_first_word_of_bits() -> None:
+    outcome = simulate_tuples(Given([*range(130), *range(130)]), stream_of([0] * 260), Cluster.alike(130))
+    assert outcome.keys[-1].tolist() == [1] * 130
+
+
+def test_imbalance_by_hand() -> None:
+    """Capacities 3 and 1 scaled to 1.5 and 0.5; loads 3 and 3: U = 2 and 6, max - mean = 2, mean load 3."""
+    outcome = simulate_tuples(Given([0, 1] * 3), stream_of([0] * 6), Cluster.stronger(2, (1, 3)), load=0.5, slot=6)
+    assert outcome.imbalance[-1] == pytest.approx(2 / 3)
+    # In 6 units of time channel 0 could have served 9 tuples and channel 1 three.
+    assert outcome.utilisation[-1] == pytest.approx([1 / 3, 1.0])
+    assert outcome.slot_imbalance[-1] == pytest.approx(1 / 3)
+
+
+def test_a_run_is_the_same_for_the_same_seed_and_another_for_another() -> None:
+    stream = zipf_stream(20_000, 300, 1.0, seed=4)
+    for scheme in SCHEMES:
+        one, again, other = (simulate_tuples(scheme(), stream, Cluster.alike(6), seed=seed) for seed in (1, 1, 2))
+        assert np.array_equal(one.loads, again.loads)
+        assert np.array_equal(one.latency, again.latency)
+        if scheme.name != "SG":
+            assert not np.array_equal(one.latency, other.latency)
+
+
+# Streams and clusters
+
+
+def test_recorded_streams_keep_the_order_of_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "events.parquet"
+    pq.write_table(pa.table({"key": ["b", "a", "b", None, "c", "a"], "n": [1, 2, 2, 1, 3, 2]}), file)
+    assert recorded_stream(file, "key").keys.tolist() == [0, 1, 0, 2, 3, 1]
+    assert recorded_stream(file, "n").keys.tolist() == [0, 1, 1, 0, 2, 1]
+    with pytest.raises(SourceError, match="cannot read column 'word'"):
+        recorded_stream(file, "word")
+    with pytest.raises(SourceError, match="give a Parquet file"):
+        recorded_stream(tmp_path / "none.parquet", "key")
+
+
+def test_a_zipf_stream_has_the_frequencies_of_its_ranks() -> None:
+    stream = zipf_stream(200_000, 50, 1.0, seed=3)
+    shares = np.bincount(stream.keys, minlength=50) / len(stream)
+    expected = 1 / np.arange(1, 51) / sum(1 / np.arange(1, 51))
+    assert shares == pytest.approx(expected, abs=5e-3)
+
+
+def test_a_drifting_stream_has_all_tuples_and_changes_from_interval_to_interval() -> None:
+    stream = drifting_stream(Workload(keys=300, channels=5, seed=2), intervals=3, tuples=30_001)
+    first, second = (np.bincount(stream.keys[a : a + 10_000], minlength=300) for a in (0, 10_000))
+    assert len(stream) == 30_001
+    assert np.abs(first - second).sum() > 0.2 * 10_000
+
+
+@pytest.mark.parametrize("text", ["3", "x5", "3x0", "11x2", "3x5;2x2"])
+def test_clusters_that_cannot_be_are_refused(text: str) -> None:
+    with pytest.raises(ConfigError):
+        Cluster.parse(10, text)
+
+
+def test_a_change_of_capacities_leaves_their_sum() -> None:
+    cluster = Cluster.parse(10, "3x5,5x4,2x10")
+    assert cluster.speeds.sum(axis=1) == pytest.approx([10, 10, 10])
+    assert cluster.begins == pytest.approx((0, 1 / 3, 2 / 3))
+    assert (cluster.speeds[0][0] / cluster.speeds[0][9], cluster.speeds[2][1] / cluster.speeds[2][2]) == (5, 10)
+
+
+def test_impossible_runs_are_refused() -> None:
+    stream = zipf_stream(10, 3)
+    with pytest.raises(ConfigError, match="load above 0"):
+        simulate_tuples(SCHEMES[0](), stream, Cluster.alike(2), load=0)
+    with pytest.raises(ConfigError, match="no tuples"):
+        stream.first(0)
+
+
+# What the paper reports
+
+
+@cache
+def skewed(tuples: int, z: float) -> Stream:
+    return zipf_stream(tuples, 50_000, z, seed=1)
+
+
+@cache
+def homogeneous(name: str, channels: int) -> Outcome:
+    return simulate_tuples(make_scheme(name), skewed(400_000, 1.2), Cluster.alike(channels))
+
+
+def test_imbalance_of_key_and_partial_key_grouping_grows_with_the_channels_others_stay_bounded() -> None:
+    """Figures 7 and 8: the first key has about a fifth of the tuples."""
+    for name in ("KG", "PKG"):
+        growing = [homogeneous(name, n).imbalance[-1] for n in (10, 50, 100)]
+        assert growing[0] * 3 < growing[1]
+        assert growing[1] * 1.7 < growing[2]
+    for name, bound in (("PoRC", 0.01), ("CH", 0.01), ("SG", 0.0), ("PoTC", 0.001), ("W-C", 0.001)):
+        assert all(homogeneous(name, n).imbalance[-1] <= bound + n / 400_000 for n in (5, 10, 50, 100)), name
+    assert all(homogeneous("CG", n).imbalance[-1] <= 0.02 for n in (5, 10, 50))
+
+
+def test_memory_is_ordered_as_in_the_paper() -> None:
+    """KG < PoRC ≈ PKG < CH < PoTC ≈ SG, figures 4, 7 and 8."""
+    for n in (10, 50, 100):
+        kg, pkg, porc, ch, potc, sg = (
+            homogeneous(name, n).replication for name in ("KG", "PKG", "PoRC", "CH", "PoTC", "SG")
+        )
+        assert kg == 1 < min(pkg, porc)
+        assert 0.7 < porc / pkg < 1.6
+        assert max(pkg, porc) < ch < potc <= 1.01 * sg
+
+
+def test_more_room_costs_balance_and_saves_memory() -> None:
+    """Figure 6: ε trades imbalance for memory."""
+    stream = skewed(2_400_000, 1.0).first(300_000)
+    outcomes = [
+        simulate_tuples(make_scheme("CG", epsilon=epsilon), stream, Cluster.alike(10)) for epsilon in (0.001, 0.1, 0.5)
+    ]
+    assert all(a.imbalance[-1] < b.imbalance[-1] for a, b in pairwise(outcomes))
+    assert all(a.memory[-1] > b.memory[-1] for a, b in pairwise(outcomes))
+
+
+def test_more_sources_change_little() -> None:
+    """Figure 11: each source rounds up for itself, so imbalance rises, but stays of the order of ε and far from KG's."""
+    stream = skewed(400_000, 1.2)
+    one, kg = homogeneous("CG", 10), homogeneous("KG", 10)
+    many = simulate_tuples(make_scheme("CG"), stream, Cluster.alike(10), sources=50)
+    assert many.imbalance[-1] < min(10 * one.imbalance[-1], kg.imbalance[-1] / 10)
+    assert many.memory[-1] < 1.25 * one.memory[-1]
+
+
+@cache
+def heterogeneous(name: str, alpha: int = 0) -> Outcome:
+    """Three of ten channels five times stronger."""
+    scheme = make_scheme(name, alpha=alpha) if alpha else make_scheme(name)
+    return simulate_tuples(scheme, skewed(2_400_000, 1.0).first(1_200_000), Cluster.parse(10, "3x5"), slot=3000)
+
+
+def test_on_a_heterogeneous_cluster_consistent_grouping_keeps_up_where_others_fall_behind() -> None:
+    """Figure 10: queues of KG and SG grow to the end, those of CG are empty again; its throughput is that of the stream."""
+    cg = heterogeneous("CG")
+    assert cg.throughput > 0.999
+    for name in ("KG", "SG", "PKG"):
+        other = heterogeneous(name)
+        assert other.throughput < 0.75
+        assert np.all(np.diff(other.queue.max(axis=1)[50:]) > 0)
+        assert cg.latency.mean() < other.latency.mean() / 100
+        assert cg.slot_imbalance[250:].mean() < other.slot_imbalance[250:].mean() / 3
+
+
+def test_virtual_workers_settle_around_the_capacities_that_nobody_told() -> None:
+    """Within one virtual worker of the optimum, or of the band between idle and busy where that is wider: 0.75/0.8 and 0.85/0.8."""
+    for alpha in (5, 10, 20):
+        outcome = heterogeneous("CG", alpha)
+        optimum = Cluster.parse(10, "3x5").speeds[0] * alpha
+        assert outcome.virtual_workers is not None
+        settled = outcome.virtual_workers[250:].mean(axis=0)
+        assert np.all(outcome.virtual_workers.sum(axis=1) == 10 * alpha)
+        assert np.all(np.abs(settled - optimum) <= 1 + 0.0625 * optimum)
+
+
+def test_a_hundred_virtual_workers_balance_best_five_are_too_few_and_a_thousand_too_slow() -> None:
+    """Figure 12, after the same number of slots."""
+    five, hundred, thousand = (heterogeneous("CG", alpha).slot_imbalance[-150:].mean() for alpha in (5, 100, 1000))
+    assert hundred < five / 3
+    assert hundred < thousand / 3
+
+
+def test_consistent_grouping_recovers_when_capacities_change() -> None:
+    """Figure 13: {3,5} → {5,4} → {2,10}. Imbalance jumps when they change and is low again at the end of each phase."""
+    stream = skewed(2_400_000, 1.0)
+    cluster = Cluster.parse(10, "3x5,5x4,2x10")
+    cg, kg, sg = (simulate_tuples(make_scheme(name), stream, cluster, slot=4000) for name in ("CG", "KG", "SG"))
+    thirds = np.array_split(cg.slot_imbalance, 3)
+    for third in thirds:
+        assert third[:5].mean() > 2 * third[-50:].mean()
+        assert third[-50:].mean() < 0.2
+    assert cg.throughput > 0.999
+    assert max(kg.throughput, sg.throughput) < 0.75
+    assert cg.queue[-1].max() < 100 < kg.queue[-1].max()
+
+
+# The command
+
+
+def test_the_command_prints_a_line_per_scheme_and_draws(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    picture = tmp_path / "grouping.png"
+    words = f"--tuples 3000 --keys 50 --cluster 2x3,1x4 --schemes kg,CG --widths 2,4 --figure {picture}"
+    assert main(words.split()) == 0
+    printed = capsys.readouterr().out
+    assert [line.split()[0] for line in printed.splitlines() if line.strip().startswith(("KG", "CG"))] == ["KG", "CG"]
+    assert "stronger 2x3 then 1x4" in printed
+    assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_command_takes_recorded_and_drifting_streams(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "events.parquet"
+    pq.write_table(pa.table({"user": list("abacabad") * 50}), file)
+    assert main(["--parquet", str(file), "--key", "user", "--tuples", "300", "--schemes", "SG"]) == 0
+    assert "events, user: 300 tuples" in capsys.readouterr().out
+    assert main(["--drift", "0.5", "--intervals", "2", "--keys", "100", "--tuples", "2000", "--schemes", "PoRC"]) == 0
+    assert "drift f=0.5" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [("--schemes XG", "there is no scheme"), ("--cluster 3", "written like 3x5"), ("--parquet nowhere", "cannot read")],
+)
+def test_the_command_says_what_is_wrong(words: str, says: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--tuples", "100", "--keys", "10", *words.split()]) == 1
+    assert says in " ".join(capsys.readouterr().out.split())
