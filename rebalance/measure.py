@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import ceil
 
 import numpy as np
 
@@ -29,6 +30,17 @@ def thetas(loads: Floats, fair: Floats) -> Floats:
     off[off <= 1e-12 * max(float(fair.sum()), float(loads.sum()))] = 0.0
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(off == 0.0, 0.0, off / fair)
+
+
+def skew(tuples: Floats) -> float:
+    """S = (W - U) / (M - U) of the tuples per channel: W the most, M all of them, U = ⌈M/R⌉. 0 is none, 1 is all on one channel.
+
+    >>> skew(np.array([62, 20, 10, 8])), skew(np.array([100, 0, 0, 0])), skew(np.array([1, 0]))
+    (0.49333333333333335, 1.0, 0.0)
+    """
+    everything = float(tuples.sum())
+    ideal = ceil(everything / len(tuples))
+    return max(float(tuples.max()) - ideal, 0.0) / (everything - ideal) if everything > ideal else 0.0
 
 
 def measure(

@@ -1,7 +1,7 @@
 """WHAT maps a key to a channel: the ring, and the function made of splits, routes and ring."""
 
 from rebalance.partition.function import Key, KeyType, PartitionFunction, Share, slots_of
-from rebalance.partition.ring import REPLICAS, SLOT_SHIFT, SLOTS, consistent_ring
+from rebalance.partition.ring import REPLICAS, SLOT_SHIFT, SLOTS, consistent_ring, ring_of
 
 __all__ = [
     "REPLICAS",
@@ -12,5 +12,6 @@ __all__ = [
     "PartitionFunction",
     "Share",
     "consistent_ring",
+    "ring_of",
     "slots_of",
 ]

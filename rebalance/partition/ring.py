@@ -7,7 +7,7 @@ keeps the two laws of consistent hashing: adding a channel only moves slots to i
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -38,14 +38,27 @@ def consistent_ring(channels: int, *, replicas: int = REPLICAS, excluded: Collec
         raise ConfigError(
             f"no channel is left to own the ring: channels = {channels}, all excluded. Exclude fewer channels."
         )
-    points = np.concatenate([channel_points(channel, replicas) for channel in owners]).astype(np.uint64)
-    owner_of_point = np.repeat(np.array(owners, dtype=np.uint64), replicas)
+    return ring_of([(channel, channel_points(channel, replicas)) for channel in owners])
+
+
+def ring_of(points: Sequence[tuple[int, NDArray[np.uint32]]]) -> NDArray[np.int32]:
+    """The slot table of any points: each channel with the points it owns.
+
+    >>> ring_of([(0, np.array([10], dtype=np.uint32)), (7, np.array([3_000_000_000], dtype=np.uint32))])[[0, 1, 60000]]
+    array([0, 7, 0], dtype=int32)
+    """
+    owners = np.repeat(
+        np.array([channel for channel, _ in points], dtype=np.uint64), [len(owned) for _, owned in points]
+    )
+    placed = np.concatenate([owned for _, owned in points]).astype(np.uint64)
     # Point and owner as one number: equal points (rare, but they happen with 10^5 of them) go to the smaller channel whatever
     # the order of insertion, and plain numbers sort faster than pairs.
-    clockwise = np.sort((points << _POINT_BITS) | owner_of_point)
-    starts = np.arange(SLOTS, dtype=np.uint64) << np.uint64(SLOT_SHIFT)
-    successor = np.searchsorted(clockwise, starts << _POINT_BITS, side="left")
-    return (clockwise[successor % len(clockwise)] & _OWNER).astype(np.int32)
+    clockwise = np.sort((placed << _POINT_BITS) | owners)
+    owner = (clockwise & _OWNER).astype(np.int32)
+    # A point is the successor of every slot that starts at or before it and after the point before; the last slots wrap around.
+    ends = (clockwise >> (_POINT_BITS + np.uint64(SLOT_SHIFT))).astype(np.int64) + 1
+    widths = np.diff(ends, prepend=0, append=SLOTS)
+    return np.repeat(np.append(owner, owner[0]), widths)
 
 
 @lru_cache(maxsize=1024)

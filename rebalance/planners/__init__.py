@@ -10,7 +10,9 @@ from typing import Any
 from rebalance.errors import ConfigError
 from rebalance.planners.base import Planner
 from rebalance.planners.consistent import Consistent
+from rebalance.planners.doubling import Doubling
 from rebalance.planners.frugal import Frugal
+from rebalance.planners.halving import Halving
 from rebalance.planners.keep import Keep
 from rebalance.planners.llfd import LLFD
 from rebalance.planners.minmig import MinMig
@@ -38,6 +40,8 @@ PLANNERS: dict[str, type[Any]] = {
         Readj,
         Uniform,
         Consistent,
+        Halving,
+        Doubling,
     )
 }
 

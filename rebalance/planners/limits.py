@@ -44,8 +44,8 @@ def hold(request: Request, proposal: Proposal) -> Proposal:
         return proposal
     held = _best_cut(request, proposal, asked)
     if proposal.ring is not None and not usage(request, held).within(request.limits):
-        # A new ring moves keys by itself; without it more may be within reach.
-        held = _best_cut(request, replace(proposal, ring=None), asked)
+        # A new ring moves keys by itself; without it more may be within reach. The memo belongs to the ring.
+        held = _best_cut(request, replace(proposal, ring=None, memo=request.memo), asked)
     return replace(held, notes=(*proposal.notes, *_notes(request.limits, asked, usage(request, held))))
 
 
