@@ -22,6 +22,7 @@ from rebalance.planners.mixedbf import MixedBF
 from rebalance.planners.readj import Readj
 from rebalance.planners.redist import Redist
 from rebalance.planners.scan import Scan
+from rebalance.planners.ststream import StStream
 from rebalance.planners.uniform import Uniform
 
 #: Every planner by its name in a pipeline file.
@@ -42,6 +43,7 @@ PLANNERS: dict[str, type[Any]] = {
         Consistent,
         Halving,
         Doubling,
+        StStream,
     )
 }
 
