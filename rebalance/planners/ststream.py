@@ -46,7 +46,7 @@ from typing import ClassVar
 from rebalance.errors import ConfigError
 from rebalance.model import Proposal, Request
 from rebalance.planners.ststream_board import Board, Step
-from rebalance.planners.ststream_metrics import balance_of
+from rebalance.planners.ststream_metrics import Balance, balance_of, restoration_rate
 from rebalance.planners.ststream_tiers import JOINED, SPLIT, WHOLE, balance_between, balance_inside, join
 
 #: How often both tiers are gone through at most; two or three times is the rule.
@@ -82,8 +82,7 @@ class StStream:
         channel, splits = board.result()
         before = balance_of(request, request.current, request.splits, self.p)
         after = balance_of(request, channel, splits, self.p)
-        notes = (*_told(board), f"balance degree {before.degree:.3f} → {after.degree:.3f}")
-        return Proposal(channel=channel, splits=splits, notes=notes)
+        return Proposal(channel=channel, splits=splits, notes=(*_told(board), _restored(before, after)))
 
     def account(self, request: Request) -> tuple[Step, ...]:
         """Every step of the plan in order: which key, how much of it, from where to where, by which tier and why."""
@@ -121,6 +120,14 @@ def _told(board: Board) -> tuple[str, ...]:
         if steps:
             notes.append(f"tier 1: {_keys(steps)} {told}")
     return tuple(notes)
+
+
+def _restored(before: Balance, after: Balance) -> str:
+    """Both tiers in one figure; of one node alone only the offset says something."""
+    if len(before.offsets) == 1:
+        return f"offset {before.offsets[0]:.3f} → {after.offsets[0]:.3f}"
+    rate = restoration_rate(before, after)
+    return f"balance degree {before.degree:.3f} → {after.degree:.3f}, restoration rate {rate:.1%}"
 
 
 def _keys(steps: list[Step]) -> str:

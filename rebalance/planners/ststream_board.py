@@ -55,7 +55,7 @@ class Board:
         for index, machine in enumerate(self.machines):
             self.node_of[list(machine.channels)] = index
         self.steps: list[Step] = []
-        self._touched: set[int] = set()
+        self._drained: set[int] = set()
         weight = load_of_keys(request, q)
         movable = movable_keys(request)
         self.key: Indices = np.arange(len(weight))
@@ -74,7 +74,7 @@ class Board:
             where = [share.channel for share in shares]
             gone = [c >= len(closed) or (closed[c] and movable[key]) for c in where]
             if any(gone):
-                self._touched.add(key)
+                self._drained.add(key)
                 where = [int(self.request.home[key]) if g else c for g, c in zip(gone, where, strict=True)]
             self.replace(key, [(c, share.share * weight[key]) for c, share in zip(where, shares, strict=True)])
         self.merge_pieces()
@@ -111,11 +111,6 @@ class Board:
             return np.zeros(len(pieces), dtype=np.bool_)
         return np.asarray(np.bincount(self.key)[self.key[pieces]] > 1)
 
-    def done(self, step: Step) -> None:
-        """Note a step."""
-        self.steps.append(step)
-        self._touched.add(step.key)
-
     def recount(self) -> None:
         """Add the loads up again, so that rounding does not gather."""
         counted = np.bincount(self.channel, weights=self.load, minlength=self.request.channels)
@@ -147,8 +142,9 @@ class Board:
         channel = np.empty(len(self.request.stats), dtype=np.int32)
         channel[self.key] = self.channel
         splits: dict[int, tuple[Share, ...]] = {}
+        touched = self._drained | {step.key for step in self.steps}
         for key, pieces in self.split_keys():
-            if key not in self._touched and key in self.request.splits:
+            if key not in touched and key in self.request.splits:
                 splits[key] = self.request.splits[key]  # to the last bit: nothing changed
             else:
                 first = self.first_of(key, pieces)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 
@@ -155,12 +156,16 @@ def lower(after: list[float], before: list[float]) -> bool:
 
 def apply(board: Board, placed: list[tuple[Entry, int, float, str]]) -> None:
     """Carry out what tier 1 placed."""
+    board.steps += [
+        Step(1, key, source, target, load, why) for (_, key, _, source), target, load, why in placed if target != source
+    ]
     parts: dict[int, dict[int, float]] = {}
-    for (_, key, piece, source), target, load, why in placed:
-        there = parts.setdefault(piece, {})
-        there[target] = there.get(target, 0.0) + load
-        if target != source:
-            board.done(Step(1, key, source, target, load, why))
+    for (_, _, piece, _), target, load, why in placed:
+        if why == MOVE_IN:
+            board.channel[piece] = target
+        else:
+            there = parts.setdefault(piece, {})
+            there[target] = there.get(target, 0.0) + load
     for piece, where in parts.items():
         board.replace(piece, list(where.items()))
     board.merge_pieces()
@@ -179,7 +184,7 @@ def join(board: Board, theta: float) -> bool:
         room = Room.of(board, board.machines[nodes.pop()], theta)
         if room.fits(first, float(board.load[others].sum())):
             for i in others:
-                board.done(Step(1, key, int(board.channel[i]), first, float(board.load[i]), JOINED))
+                board.steps.append(Step(1, key, int(board.channel[i]), first, float(board.load[i]), JOINED))
             board.channel[pieces] = first
             board.recount()
             joined = True
@@ -219,19 +224,29 @@ def transfer(board: Board, donor: int, receiver: int, least: list[float], most: 
     pieces = board.pieces_on(board.machines[donor].channels)
     fair = (least[receiver] + most[receiver]) / 2
     pieces = pieces[(board.load[pieces] >= WORTH_MOVING * fair) | ~board.parts(pieces)]
-    load = -board.load[pieces]  # ascending, to be searched
     room = Room.of(board, board.machines[receiver], 0.0)
     room.start_filling()
-    at = moved = 0
+    less = (-board.load[pieces]).tolist()  # ascending, to be searched
+    at, taken, targets = 0, [], []
     while need > 0:
-        at = max(at, int(np.searchsorted(load, -budget)))
-        if at == len(pieces):
+        at = bisect_left(less, -budget, at)
+        if at == len(less):
             break
-        piece, size = int(pieces[at]), -float(load[at])
-        target = room.add(size)
-        board.done(Step(2, int(board.key[piece]), int(board.channel[piece]), target, size, PAIRED))
-        board.channel[piece] = target
-        need, budget, at, moved = need - size, budget - size, at + 1, moved + 1
+        taken.append(at)
+        targets.append(room.add(-less[at]))
+        need, budget, at = need + less[at], budget + less[at], at + 1
+    chosen = pieces[taken]
+    board.steps += [
+        Step(2, key, source, target, load, PAIRED)
+        for key, source, target, load in zip(
+            board.key[chosen].tolist(),
+            board.channel[chosen].tolist(),
+            targets,
+            board.load[chosen].tolist(),
+            strict=True,
+        )
+    ]
+    board.channel[chosen] = targets
     board.recount()
     board.merge_pieces()
-    return moved > 0
+    return bool(taken)
