@@ -12,15 +12,16 @@ import tomllib
 from datetime import UTC, datetime, timedelta
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from rebalance.errors import ConfigError
 from rebalance.intervals import Interval, cron_of, parse_length
+from rebalance.model import Node, check_nodes
 from rebalance.operators import BUILT_IN, Operator, operator_of
 from rebalance.planners import PLANNERS, make_planner
-from rebalance.planners.base import Planner
+from rebalance.planners.base import Planner, needs_merging
 
 Mode = Literal["auto", "approve", "shadow"]
 Consistency = Literal["move", "merge"]
@@ -137,6 +138,16 @@ class Channels(_Section):
         return self
 
 
+class NodeSection(_Section):
+    """A machine and its channels; planners that balance inside machines and between them need to know."""
+
+    name: str = Field(min_length=1, description="What the node is called in plans.")
+    channels: tuple[int, ...] = Field(min_length=1, description="The channels that run on it.")
+    cores: float = Field(1.0, gt=0, allow_inf_nan=False, description="Number of cores.")
+    ghz: float = Field(1.0, gt=0, allow_inf_nan=False, description="Clock of a core in GHz.")
+    memory: float = Field(1.0, gt=0, allow_inf_nan=False, description="Memory in GiB.")
+
+
 class Planning(_Section):
     """When and how the partitioning function is rebuilt."""
 
@@ -211,6 +222,9 @@ class Pipeline(_Section):
     interval: IntervalSection
     operator: OperatorSection
     channels: Channels = Channels()
+    nodes: tuple[NodeSection, ...] = Field(
+        (), description="The machines, one [[nodes]] table each; none = nothing is known of them."
+    )
     planning: Planning = Planning()
     quality: Quality = Quality()
     airflow: AirflowSection = AirflowSection()
@@ -234,9 +248,31 @@ class Pipeline(_Section):
         """The pipeline's planner with its parameters."""
         return make_planner(self.planning.planner, self.planning.parameters)
 
+    def make_nodes(self) -> tuple[Node, ...]:
+        """The machines as a planner gets them."""
+        return tuple(Node(**node.model_dump()) for node in self.nodes)
+
+    def capacities(self) -> tuple[float, ...]:
+        """cap(d) of each channel: as declared, else an even part of its node's performance, else 1."""
+        if self.channels.capacities or not self.nodes:
+            return self.channels.capacities or (1.0,) * self.channels.count
+        p = getattr(self.make_planner(), "p", 0.5)
+        part = {d: node.performance(p) / len(node.channels) for node in self.make_nodes() for d in node.channels}
+        return tuple(part[d] for d in range(self.channels.count))
+
     def interval_at(self, start: datetime) -> Interval:
         """The interval that starts at this time; refuses times at which none does."""
         return Interval.starting(start, self.interval.first, self.interval.length)
+
+    @model_validator(mode="after")
+    def _every_channel_on_a_node(self) -> Pipeline:
+        names = [node.name for node in self.nodes]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise ValueError(f"nodes has {twice[0]!r} more than once. Give every node a name of its own.")
+        if self.nodes:
+            check_nodes(self.make_nodes(), self.channels.count)
+        return self
 
     @model_validator(mode="after")
     def _pairs(self) -> Pipeline:
@@ -250,7 +286,7 @@ class Pipeline(_Section):
         planner = self.make_planner()
         cannot = f"the states of operator {operator.name!r} cannot be merged"
         merging = f"or a mergeable operator: {', '.join(sorted(n for n, o in BUILT_IN.items() if o.mergeable))}."
-        if planner.splits_keys:
+        if needs_merging(planner):
             raise ConfigError(
                 f"planner {planner.name!r} splits keys, but {cannot}. Use one of the planners {whole_key_planners()}; {merging}"
             )
@@ -261,8 +297,8 @@ class Pipeline(_Section):
 
 
 def whole_key_planners() -> str:
-    """The planners that never split a key, for messages."""
-    return ", ".join(sorted(name for name, planner in PLANNERS.items() if not planner.splits_keys))
+    """The planners that keep keys whole where they must, for messages."""
+    return ", ".join(sorted(name for name, planner in PLANNERS.items() if not needs_merging(planner)))
 
 
 def load_pipeline(file: str | Path) -> Pipeline:
@@ -298,7 +334,7 @@ def _explain(error: Any) -> str:
     if error["type"] == "extra_forbidden":
         model: Any = Pipeline
         for part in error["loc"][:-1]:
-            model = model.model_fields[part].annotation
+            model = get_args(model)[0] if isinstance(part, int) else model.model_fields[part].annotation
         known = [name for name in model.model_fields if name != "file"]
         close = get_close_matches(str(error["loc"][-1]), known, n=1)
         meant = f" Did you mean {close[0]!r}?" if close else ""

@@ -6,7 +6,7 @@ smaller key" is the smaller index. Letters follow the papers: g tuples, c cost, 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rebalance.errors import PlannerError
+from rebalance.errors import ConfigError, PlannerError
 from rebalance.partition import PartitionFunction, Share
 
 Floats = NDArray[np.float64]
@@ -49,6 +49,41 @@ class KeyStats:
 
     def __len__(self) -> int:
         return len(self.keys)
+
+
+@dataclass(frozen=True)
+class Node:
+    """A machine and the channels that run on it."""
+
+    name: str
+    channels: tuple[int, ...]
+    #: u: number of cores.
+    cores: float = 1.0
+    #: f: clock of a core in GHz.
+    ghz: float = 1.0
+    #: m: memory in GiB.
+    memory: float = 1.0
+
+    def performance(self, p: float = 0.5) -> float:
+        """M(S) = p·u·f + (1-p)·m: what the node can do, computation weighed against memory; no unit, only ratios matter."""
+        return p * self.cores * self.ghz + (1 - p) * self.memory
+
+
+def check_nodes(nodes: Sequence[Node], channels: int) -> None:
+    """Refuse nodes that do not own each of the channels exactly once."""
+    owners: dict[int, list[str]] = {channel: [] for channel in range(channels)}
+    for node in nodes:
+        strange = [channel for channel in node.channels if channel not in owners]
+        if strange:
+            raise ConfigError(
+                f"node {node.name!r} owns the channels {strange}, but the channels are 0..{channels - 1}."
+            )
+        for channel in node.channels:
+            owners[channel].append(node.name)
+    for channel, names in owners.items():
+        if len(names) != 1:
+            found = f"belongs to {len(names)} nodes: {', '.join(map(repr, names))}" if names else "belongs to no node"
+            raise ConfigError(f"channel {channel} {found}. List every channel in exactly one of nodes.channels.")
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,6 +122,8 @@ class Request:
     splits: Mapping[int, tuple[Share, ...]] = field(default_factory=dict)
     #: What the active function's planner left with it for the next plan.
     memo: Mapping[str, Any] = field(default_factory=dict)
+    #: The machines that own the channels, each channel once; empty = nothing is known of them.
+    nodes: tuple[Node, ...] = ()
 
     @property
     def channels(self) -> int:

@@ -54,9 +54,11 @@ def ring_of(points: Sequence[tuple[int, NDArray[np.uint32]]]) -> NDArray[np.int3
     # Point and owner as one number: equal points (rare, but they happen with 10^5 of them) go to the smaller channel whatever
     # the order of insertion, and plain numbers sort faster than pairs.
     clockwise = np.sort((placed << _POINT_BITS) | owners)
-    starts = np.arange(SLOTS, dtype=np.uint64) << np.uint64(SLOT_SHIFT)
-    successor = np.searchsorted(clockwise, starts << _POINT_BITS, side="left")
-    return (clockwise[successor % len(clockwise)] & _OWNER).astype(np.int32)
+    owner = (clockwise & _OWNER).astype(np.int32)
+    # A point is the successor of every slot that starts at or before it and after the point before; the last slots wrap around.
+    ends = (clockwise >> (_POINT_BITS + np.uint64(SLOT_SHIFT))).astype(np.int64) + 1
+    widths = np.diff(ends, prepend=0, append=SLOTS)
+    return np.repeat(np.append(owner, owner[0]), widths)
 
 
 @lru_cache(maxsize=1024)

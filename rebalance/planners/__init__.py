@@ -10,7 +10,9 @@ from typing import Any
 from rebalance.errors import ConfigError
 from rebalance.planners.base import Planner
 from rebalance.planners.consistent import Consistent
+from rebalance.planners.doubling import Doubling
 from rebalance.planners.frugal import Frugal
+from rebalance.planners.halving import Halving
 from rebalance.planners.keep import Keep
 from rebalance.planners.llfd import LLFD
 from rebalance.planners.minmig import MinMig
@@ -20,6 +22,7 @@ from rebalance.planners.mixedbf import MixedBF
 from rebalance.planners.readj import Readj
 from rebalance.planners.redist import Redist
 from rebalance.planners.scan import Scan
+from rebalance.planners.ststream import StStream
 from rebalance.planners.uniform import Uniform
 
 #: Every planner by its name in a pipeline file.
@@ -38,6 +41,9 @@ PLANNERS: dict[str, type[Any]] = {
         Readj,
         Uniform,
         Consistent,
+        Halving,
+        Doubling,
+        StStream,
     )
 }
 

@@ -31,6 +31,14 @@ class Planner(Protocol):
         ...
 
 
+def needs_merging(planner: Planner | type[Planner]) -> bool:
+    """Whether it is of no use for an operator whose states do not merge: it splits keys, and cannot do without.
+
+    A planner that splits keys but can also plan with whole ones says so with `whole_keys_too`.
+    """
+    return planner.splits_keys and not getattr(planner, "whole_keys_too", False)
+
+
 @runtime_checkable
 class RingOwner(Planner, Protocol):
     """A planner with a ring of its own making, which its plans change: tokens, virtual workers."""

@@ -39,7 +39,7 @@ def make_request(pipeline: Pipeline, function: PartitionFunction, interval_id: s
         stats=stats,
         current=table["channel"].to_numpy().astype(np.int32),
         ring=ring_to_build_on(pipeline.make_planner(), function, plain, channels.count, channels.excluded),
-        capacity=np.asarray(channels.capacities or [1.0] * channels.count),
+        capacity=np.asarray(pipeline.capacities()),
         limits=Limits(
             theta_max=pipeline.planning.theta_max,
             max_routes=pipeline.planning.max_routes,
@@ -48,6 +48,7 @@ def make_request(pipeline: Pipeline, function: PartitionFunction, interval_id: s
         pinned=_pinned(pipeline, table) if pipeline.planning.pinned else None,
         excluded=excluded if excluded.any() else None,
         mergeable=mergeable,
+        nodes=pipeline.make_nodes(),
     )
 
 

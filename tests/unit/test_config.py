@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import pytest
 
-from rebalance.config import Pipeline, load_pipeline
+from rebalance.config import NodeSection, Pipeline, load_pipeline
 from rebalance.errors import ConfigError
 from rebalance.planners import PLANNERS
 
@@ -49,6 +49,7 @@ def test_paths_are_relative_to_the_file_and_may_use_variables(tmp_path: Path, mo
 def test_every_knob_says_what_it_means() -> None:
     sections = [
         Pipeline,
+        NodeSection,
         *(f.annotation for f in Pipeline.model_fields.values() if hasattr(f.annotation, "model_fields")),
     ]
     silent = [
@@ -135,6 +136,66 @@ def test_every_knob_says_what_it_means() -> None:
 def test_a_wrong_file_is_refused(tmp_path: Path, changed: dict[str, str], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         load(tmp_path, **changed)
+
+
+NODES = """
+[[nodes]]
+name = "fast"
+channels = [0, 2]
+cores = 4
+ghz = 3.0
+memory = 20
+
+[[nodes]]
+name = "slow"
+channels = [1]
+cores = 2
+ghz = 2.0
+memory = 4
+"""
+
+
+def with_nodes(folder: Path, nodes: str = NODES, **changed: str) -> Pipeline:
+    """A file whose channels are on nodes."""
+    file = write(folder, **{"channels": "count = 3", "planning": 'planner = "ststream"', **changed})
+    file.write_text(file.read_text() + nodes)
+    return load_pipeline(file)
+
+
+def test_nodes_give_their_channels_an_even_part_of_their_performance(tmp_path: Path) -> None:
+    """M = p·u·f + (1-p)·m: 0.5·12 + 0.5·20 = 16 for two channels, 0.5·4 + 0.5·4 = 4 for one."""
+    pipeline = with_nodes(tmp_path)
+    assert [(node.name, node.channels) for node in pipeline.make_nodes()] == [("fast", (0, 2)), ("slow", (1,))]
+    assert pipeline.capacities() == (8.0, 4.0, 8.0)
+    by_cores = with_nodes(tmp_path, planning='planner = "ststream"\n[planning.parameters]\np = 1.0')
+    assert by_cores.capacities() == (6.0, 4.0, 6.0)
+    declared = with_nodes(tmp_path, channels="count = 3\ncapacities = [1.0, 2.0, 3.0]")
+    assert declared.capacities() == (1.0, 2.0, 3.0)
+    assert load(tmp_path, channels="count = 3").capacities() == (1.0, 1.0, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        pytest.param("[0, 2]", "[0]", "channel 2 belongs to no node. List every channel", id="a channel left out"),
+        pytest.param(
+            "[0, 2]", "[0, 1, 2]", "channel 1 belongs to 2 nodes: 'fast', 'slow'", id="a channel on two nodes"
+        ),
+        pytest.param("[0, 2]", "[0, 2, 3]", r"the channels \[3\], but the channels are 0..2", id="no such channel"),
+        pytest.param('"slow"', '"fast"', "'fast' more than once", id="two nodes of one name"),
+        pytest.param("cores = 4", "cores = 0", "nodes.0.cores = 0", id="a node without cores"),
+        pytest.param("cores = 4", "corse = 4", "Did you mean 'cores'", id="a misspelt knob names the nearest one"),
+    ],
+)
+def test_wrong_nodes_are_refused(tmp_path: Path, old: str, new: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        with_nodes(tmp_path, NODES.replace(old, new, 1))
+
+
+def test_a_planner_that_can_do_without_splits_takes_any_operator(tmp_path: Path) -> None:
+    pipeline = with_nodes(tmp_path, operator='name = "latest_match"\n[operator.parameters]\nearlier = "a"\nlater = "b"')
+    assert pipeline.make_planner().splits_keys
+    assert not pipeline.make_operator().mergeable
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:

@@ -1,0 +1,300 @@
+"""St-Stream: as the plain transcription, stable on its own output, no node left low, and what it tells of its plan."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from random import Random
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rebalance.errors import ConfigError
+from rebalance.measure import channel_loads
+from rebalance.model import KeyStats, Limits, Node, Proposal, Request
+from rebalance.partition import SLOTS, Share
+from rebalance.planners.base import Planner
+from rebalance.planners.ststream import StStream
+from rebalance.planners.ststream_metrics import balance_of, restoration_rate
+from rebalance.planning import make_plan
+from tests.contract import CHECKS
+from tests.reference import ststream as plain
+from tests.strategies import active_function, request_of, requests
+
+#: Sums, means and parts of multiples of this are exact: it is divisible by every number of channels below, twice.
+UNIT = 720720.0**2
+
+
+def request_for(case: plain.Case) -> Request:
+    """The case as a planner gets it; channels that no node owns are excluded."""
+    keys, channels = len(case.cost), len(case.capacity)
+    owned = sorted(d for node in case.nodes for d in node)
+    nodes = [
+        Node(f"n{i}", tuple(node), cores=m, ghz=1.0, memory=m)
+        for i, (node, m) in enumerate(zip(case.nodes, case.performance, strict=True))
+    ]
+    closed = tuple(d for d in range(channels) if d not in owned)
+    cost = np.array(case.cost)
+    return Request(
+        stats=KeyStats(np.arange(keys), np.arange(keys, dtype=np.int32), cost, cost, cost),
+        current=np.array(case.current, dtype=np.int32),
+        ring=np.full(SLOTS, owned[0], dtype=np.int32),
+        capacity=np.array(case.capacity),
+        pinned=np.isin(np.arange(keys), list(case.pinned)),
+        excluded=np.isin(np.arange(channels), closed) if closed else None,
+        mergeable=case.mergeable,
+        splits={k: tuple(Share(d, share) for d, share in shares.items()) for k, shares in case.splits.items()},
+        nodes=(*nodes, *([Node("closed", closed)] if closed else [])),
+    )
+
+
+def pieces_of(request: Request, proposal: Proposal) -> dict[tuple[int, int], float]:
+    """Key and channel → load."""
+    cost = request.stats.cost.tolist()
+    pieces = {(k, int(d)): cost[k] for k, d in enumerate(proposal.channel) if k not in proposal.splits}
+    return pieces | {(k, s.channel): s.share * cost[k] for k, shares in proposal.splits.items() for s in shares}
+
+
+def any_case(random: Random) -> plain.Case:
+    """Some nodes with some channels; keys alike or not, pinned or not, some split already; sometimes a channel to be left alone."""
+    channels = random.randint(1, 8)
+    order = random.sample(range(channels), channels)
+    cuts = sorted(random.sample(range(1, channels), min(random.randint(0, 3), channels - 1)))
+    nodes = [sorted(order[a:b]) for a, b in zip([0, *cuts], [*cuts, channels], strict=True)]
+    keys, most = random.randint(1, 12), random.choice([1, 4, 100])
+    crowded = random.choice([1, channels, channels])
+    current = [random.randrange(crowded) for _ in range(keys)]
+    cost = [UNIT * random.choice([0, 1, random.randint(0, most)]) for _ in range(keys)]
+    splits = {}
+    for k in range(keys):
+        if channels > 1 and random.random() < 0.15:
+            other = random.choice([d for d in range(channels) if d != current[k]])
+            splits[k] = {current[k]: 0.25, other: 0.75}
+    return plain.Case(
+        cost=cost,
+        current=current,
+        capacity=[random.choice([1.0, 1.0, 2.0]) for _ in range(channels)],
+        nodes=nodes,
+        performance=[random.choice([1.0, 2.0, 4.0]) for _ in nodes],
+        theta=random.choice([0.0, 0.25, 0.25, 0.5]),
+        mergeable=random.random() < 0.6,
+        pinned={k for k in range(keys) if random.random() < 0.1},
+        splits=splits,
+    )
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_every_piece_ends_where_the_plain_transcription_puts_it(seed: int) -> None:
+    random = Random(seed)
+    seen = {"moved": 0, "split": 0, "between": 0}
+    for _ in range(200):
+        case = any_case(random)
+        request = request_for(case)
+        planner = StStream(theta=case.theta)
+        proposal = planner.propose(request)
+        wanted = plain.plan(case)
+        got = pieces_of(request, proposal)
+        assert got.keys() == wanted.keys(), case
+        assert got == pytest.approx(wanted)
+        seen["moved"] += proposal.channel.tolist() != case.current
+        seen["split"] += any(k not in case.splits for k in proposal.splits)
+        seen["between"] += any(step.tier == 2 for step in planner.account(request))
+    assert min(seen.values()) > 5, seen
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_run_on_its_own_output_it_changes_nothing(seed: int) -> None:
+    random = Random(100 + seed)
+    for _ in range(200):
+        case = any_case(random)
+        request = request_for(case)
+        planner = StStream(theta=case.theta)
+        first = planner.propose(request)
+        again = replace(request, current=first.channel, splits=first.splits)
+        second = planner.propose(again)
+        assert second.channel.tolist() == first.channel.tolist(), case
+        assert second.splits == first.splits, case
+        assert planner.account(again) == (), case
+
+
+@pytest.mark.parametrize("check", CHECKS.values(), ids=CHECKS)
+@settings(max_examples=10, deadline=None)
+@given(request=requests(mergeable=True, max_channels=6), nodes=st.integers(1, 3))
+def test_the_contract_holds_with_nodes_and_splits(
+    check: Callable[[Planner, Request], None], request: Request, nodes: int
+) -> None:
+    owned = [tuple(range(i, request.channels, nodes)) for i in range(nodes)]
+    check(
+        StStream(theta=0.1),
+        replace(request, nodes=tuple(Node(f"n{i}", channels) for i, channels in enumerate(owned) if channels)),
+    )
+
+
+@given(requests(plain=True, mergeable=True), st.sampled_from([0.0, 0.1, 0.3]))
+def test_where_states_merge_no_channel_stays_above_l_max(request: Request, theta: float) -> None:
+    proposal = StStream(theta=theta).propose(request)
+    loads = channel_loads(request.stats.cost, proposal.channel, request.channels, proposal.splits)
+    assert loads.max() <= (1 + theta) * loads.mean() * (1 + 1e-6)
+
+
+def cluster(seed: int, keys: int = 400) -> Request:
+    """Seven nodes of three channels, loaded from 11 to 88 as in the paper's run, by many keys of Zipf's sizes."""
+    rng = np.random.default_rng(seed)
+    share = np.array([88, 70, 60, 45, 30, 20, 11]) / 324
+    node = rng.choice(7, keys, p=share)
+    cost = np.ceil(1000 * rng.permutation(np.arange(1.0, keys + 1) ** -0.6))
+    return Request(
+        stats=KeyStats(np.arange(keys), np.arange(keys, dtype=np.int32), cost, cost, cost),
+        current=(3 * node + rng.choice(3, keys, p=[0.6, 0.3, 0.1])).astype(np.int32),
+        ring=np.zeros(SLOTS, dtype=np.int32),
+        capacity=np.ones(21),
+        limits=Limits(max_routes=keys),
+        nodes=tuple(Node(f"s{i}", (3 * i, 3 * i + 1, 3 * i + 2), cores=4, ghz=2.4, memory=8) for i in range(7)),
+    )
+
+
+@pytest.mark.parametrize("mergeable", [False, True])
+@pytest.mark.parametrize("seed", range(5))
+def test_no_node_ends_below_l_min_where_keys_are_small_enough(seed: int, mergeable: bool) -> None:
+    request = replace(cluster(seed), mergeable=mergeable)
+    planner = StStream()
+    proposal = planner.propose(request)
+    before = balance_of(request, request.current)
+    after = balance_of(request, proposal.channel, proposal.splits)
+    mean = np.mean(before.weights)
+    assert min(before.weights) < 0.7 * mean
+    assert min(after.weights) >= 0.7 * mean * (1 - 1e-9)
+    assert restoration_rate(before, after) < 1
+    plan = make_plan(planner, request, active_function(request))
+    assert plan.after.skewness < plan.before.skewness
+
+
+def test_the_account_names_every_key_that_changed_its_channel_with_tier_and_reason() -> None:
+    request = cluster(1)
+    planner = StStream()
+    steps = planner.account(request)
+    where = request.current.copy()
+    for step in steps:
+        assert where[step.key] == step.source
+        assert (step.source // 3 == step.target // 3) == (step.tier == 1)
+        where[step.key] = step.target
+    assert where.tolist() == planner.propose(request).channel.tolist()
+    assert {step.why for step in steps if step.tier == 2} == {"paired"}
+    notes = "; ".join(planner.propose(request).notes)
+    assert "keys moved inside nodes" in notes
+    assert "keys moved between nodes" in notes
+
+
+# Worked examples
+
+
+def test_move_out_takes_the_costliest_key_and_move_in_gives_it_to_the_lowest_channel() -> None:
+    """Mean 10, L_max 13: 8 leaves channel 0 and fits on channel 2."""
+    request = request_of(cost=[8, 7, 11, 4], home=[0, 0, 1, 2])
+    assert StStream(theta=0.3).propose(request).channel.tolist() == [2, 0, 1, 2]
+
+
+def test_what_fits_nowhere_is_cut_at_the_free_room() -> None:
+    """Mean 10, L_max 13: 26 fills channel 0, now empty, with 13; the other 13 go to channel 1 up to 13 and the rest to channel 2."""
+    request = request_of(cost=[26, 2, 2], home=[0, 1, 2], mergeable=True)
+    proposal = StStream(theta=0.3).propose(request)
+    assert {s.channel: round(26 * s.share, 6) for s in proposal.splits[0]} == {0: 13, 1: 11, 2: 2}
+    assert proposal.splits[0][0].channel == 0, "its state stays where it is"
+    assert proposal.channel.tolist() == [0, 1, 2]
+    assert "tier 1: 1 key fit on no channel and split" in proposal.notes
+
+
+def test_without_merging_a_key_that_fits_nowhere_goes_whole_and_the_plan_says_so() -> None:
+    request = request_of(cost=[26, 3, 1, 0], home=[0, 0, 1, 2])
+    proposal = StStream(theta=0.3).propose(request)
+    assert proposal.splits == {}
+    assert proposal.channel.tolist() == [2, 0, 1, 2]
+    assert any("moved whole to the lowest" in note for note in proposal.notes)
+
+
+def test_a_key_that_cooled_down_is_whole_again_where_its_state_is() -> None:
+    request = request_of(cost=[2, 9, 9, 10], home=[0, 0, 1, 2], mergeable=True)
+    request = replace(request, splits={0: (Share(0, 0.5), Share(1, 0.5))})
+    proposal = StStream(theta=0.3).propose(request)
+    assert proposal.splits == {}
+    assert proposal.channel.tolist() == [0, 0, 1, 2]
+
+
+def test_an_untouched_split_is_kept_to_the_last_bit() -> None:
+    request = request_of(cost=[30.0], home=[0], channels=3, mergeable=True)
+    planner = StStream(theta=0.0)
+    plan = make_plan(planner, request, active_function(request))
+    again = make_plan(planner, replace(request, limits=Limits(theta_max=0.0)), plan.function)
+    assert plan.after.splits == 1
+    assert plan.after.skewness == pytest.approx(1)
+    assert again.function is plan.function
+
+
+def two_nodes(cost: list[float], current: list[int], **more: object) -> Request:
+    nodes = (Node("big", (0,), cores=2, memory=2), Node("small", (1,)))
+    return replace(request_of(cost=cost, home=current, channels=2), nodes=nodes, **more)  # type: ignore[arg-type]
+
+
+def test_a_node_gets_load_by_its_performance() -> None:
+    """Mean 10 per unit: 15 of 30 on the small node of performance 1 is high, the big one with 15 for 2 is within 30 %."""
+    assert StStream().propose(two_nodes([5, 5, 5, 5, 5, 5], [0, 0, 0, 1, 1, 1])).channel.tolist() == [0, 0, 0, 1, 1, 1]
+    assert StStream(theta=0.2).propose(two_nodes([5, 5, 5, 5, 5, 5], [0, 0, 0, 1, 1, 1])).channel.tolist().count(0) == 4
+
+
+def test_a_move_that_would_lift_the_receiver_above_l_max_is_not_made() -> None:
+    """One key of 30 on the big node: moving it would only swap high for low."""
+    assert StStream().propose(two_nodes([30], [0])).channel.tolist() == [0]
+
+
+def test_with_more_low_nodes_than_donors_the_donor_is_used_again() -> None:
+    request = request_of(cost=[2] * 12, home=[0] * 12, channels=4)
+    request = replace(request, nodes=tuple(Node(f"n{d}", (d,)) for d in range(4)))
+    loads = np.bincount(StStream(theta=0.3).propose(request).channel, minlength=4)
+    assert loads.min() * 2 >= 0.7 * 6
+
+
+def test_memory_counts_by_q() -> None:
+    """By cost all is even; by state channel 0 has everything."""
+    request = request_of(cost=[5, 5, 5, 5], home=[0, 0, 1, 1], state=[8, 8, 0, 0])
+    assert StStream(q=1.0).propose(request).channel.tolist() == [0, 0, 1, 1]
+    assert StStream(q=0.0).propose(request).channel.tolist() == [1, 0, 1, 1]
+
+
+def test_the_offset_is_the_share_of_tuples_of_hot_keys_over_their_share_of_keys() -> None:
+    request = request_of(cost=[9, 1, 1, 1, 4, 4], home=[0, 1, 1, 1, 2, 3], channels=4)
+    request = replace(request, nodes=(Node("a", (0, 1)), Node("b", (2, 3))))
+    found = balance_of(request, request.current)
+    assert found.offsets == (pytest.approx((9 / 12) / (1 / 4)), 1.0)
+    assert found.weights == (12.0, 8.0)
+    assert found.degree == pytest.approx(36 / ((36 + 8) / 2))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"), [({"theta": 1.0}, "below 1"), ({"p": 2}, "p is 2"), ({"q": -1}, "q is -1")]
+)
+def test_a_wrong_parameter_is_refused(wrong: dict[str, float], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        StStream(**wrong)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "message"),
+    [
+        ([Node("a", (0,))], "channel 1 belongs to no node"),
+        ([Node("a", (0, 1)), Node("b", (1,))], "channel 1 belongs to 2 nodes: 'a', 'b'"),
+        ([Node("a", (0, 1, 2))], r"owns the channels \[2\], but the channels are 0..1"),
+    ],
+)
+def test_nodes_that_do_not_own_each_channel_once_are_refused(nodes: list[Node], message: str) -> None:
+    request = replace(request_of(cost=[1, 1], home=[0, 1]), nodes=tuple(nodes))
+    with pytest.raises(ConfigError, match=message):
+        StStream().propose(request)
+
+
+def test_a_split_on_a_channel_that_is_drained_leaves_it() -> None:
+    request = request_of(cost=[12, 3, 3], home=[0, 0, 1], channels=3, excluded=[2], mergeable=True)
+    request = replace(request, splits={0: (Share(0, 0.5), Share(2, 0.5))})
+    proposal = StStream().propose(request)
+    assert all(share.channel != 2 for share in proposal.splits.get(0, ()))
