@@ -6,9 +6,12 @@ import numpy as np
 import pytest
 
 from rebalance.model import Decision, Limits
+from rebalance.partition import PartitionFunction
 from rebalance.planners import PLANNERS, make_planner
+from rebalance.planners.base import first_function
 from rebalance.simulate.intervals import steps
 from rebalance.workload import Workload
+from tests.contract import judges_itself
 
 WORKLOAD = Workload(keys=600, channels=5, z=0.9, f=0.4, seed=2)
 LIMITS = Limits(theta_max=0.05, max_routes=100)
@@ -16,13 +19,16 @@ LIMITS = Limits(theta_max=0.05, max_routes=100)
 
 @pytest.mark.parametrize("name", sorted(PLANNERS))
 def test_ten_drifting_intervals_end_with_every_key_where_the_function_says(name: str) -> None:
-    where = WORKLOAD.home.copy()
+    planner = make_planner(name)
+    plain = PartitionFunction(version=1, channels=WORKLOAD.channels, slots=WORKLOAD.ring)
+    where = first_function(planner, plain, ()).channel_of(WORKLOAD.names.tolist())
     planned = 0
-    for _, request, plan in steps(make_planner(name), WORKLOAD, 10, limits=LIMITS, window=2):
+    for _, request, plan in steps(planner, WORKLOAD, 10, limits=LIMITS, window=2):
         assert request.current.tolist() == where.tolist()
         if plan.decision is Decision.APPLY:
             where[plan.moved] = plan.moved_to
-            assert plan.after.skewness < plan.before.skewness or plan.after.theta < plan.before.theta
+            better = plan.after.skewness < plan.before.skewness or plan.after.theta < plan.before.theta
+            assert better or judges_itself(planner)
         assert len(plan.function.routes) <= LIMITS.max_routes
         assert plan.function.channel_of(WORKLOAD.names.tolist()).tolist() == where.tolist()
         planned += 1
