@@ -75,7 +75,9 @@ class Spill:
     def proposal(self, amount: Floats) -> Proposal:
         """The function in which each heavy key is spread like its row of `amount`."""
         channel, splits = self.hashed.channel.copy(), {}
-        for k, parts in zip(self.keys.tolist(), amount, strict=True):
+        at_home = amount[np.arange(len(amount)), self.home]
+        away = np.flatnonzero(at_home < (1 - _NO_PART) * amount.sum(axis=1))
+        for k, parts in zip(self.keys[away].tolist(), amount[away], strict=True):
             shares = shares_of(parts, self.request.current[k], self.hashed.channel[k])
             channel[k] = shares[0].channel
             if len(shares) > 1:
