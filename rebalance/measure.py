@@ -7,8 +7,11 @@ from math import ceil
 
 import numpy as np
 
-from rebalance.model import Floats, Ints, Measure, Request
+from rebalance.model import Floats, Ints, Mask, Measure, Request
 from rebalance.partition import Share
+
+#: Utilisation that counts as normal: between the thresholds of Consistent Grouping, 0.75 and 0.85.
+MEAN_UTILISATION = 0.8
 
 
 def channel_loads(
@@ -55,7 +58,8 @@ def measure(
     Keys still on a channel beyond N (it vanished) count there: the assignment is not balanced before they have left.
     """
     home = request.home if home is None else home
-    channels = max(request.channels, int(channel.max(initial=0)) + 1)
+    parts = [share.channel for shares in (splits or {}).values() for share in shares]
+    channels = max(request.channels, int(channel.max(initial=0)) + 1, max(parts, default=0) + 1)
     loads = channel_loads(request.stats.cost, channel, channels, splits)
     fair = np.zeros(channels)
     fair[: request.channels] = request.fair
@@ -74,4 +78,17 @@ def measure(
         imbalance=float(utilisation.max() - utilisation.mean()),
         routes=int(np.count_nonzero(routed)),
         splits=len(splits or {}),
+        memory=int(np.count_nonzero(request.stats.tuples + request.stats.state)) + len(parts) - len(splits or {}),
     )
+
+
+def relative_utilisation(busy: Floats, used: Mask) -> Floats | None:
+    """U(d) from how busy each channel was, in any unit; None if none was.
+
+    What a channel may take is not known, only how the channels compare: the mean of those in use becomes `MEAN_UTILISATION`.
+
+    >>> relative_utilisation(np.array([3.0, 1.0, 0.0]), np.array([True, True, False]))
+    array([1.2, 0.4, 0. ])
+    """
+    mean = float(busy[used].mean()) if used.any() else 0.0
+    return busy / mean * MEAN_UTILISATION if mean > 0 else None

@@ -190,6 +190,8 @@ class Measure:
     imbalance: float
     routes: int
     splits: int
+    #: Memory footprint: distinct keys present, summed over the channels. Less the number of keys it is what splitting replicates.
+    memory: int
 
 
 @dataclass(frozen=True, eq=False)

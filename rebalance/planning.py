@@ -8,6 +8,7 @@ move or mark its own work.
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -41,7 +42,7 @@ def make_plan(planner: Planner, request: Request, active: PartitionFunction, *, 
         and not judges_itself
         and before.theta <= limits.theta_max
         and before.routes <= limits.max_routes
-        and not _stranded(request, request.current)
+        and not _stranded(request, request.current, request.splits)
     ):
         reason = f"within θ_max: the largest θ is {before.theta:.3f} ≤ {limits.theta_max:g}"
         return _kept(planner, request, active, before, reason)
@@ -87,13 +88,19 @@ def _splits_by_index(request: Request, active: PartitionFunction) -> dict[int, t
     return found
 
 
-def _stranded(request: Request, channel: Ints) -> int:
-    """How many keys that may move are on a channel that vanished or is to be drained."""
+def _stranded(request: Request, channel: Ints, splits: Mapping[int, tuple[Share, ...]]) -> int:
+    """How many keys that may move are, with any part, on a channel that vanished or is to be drained."""
     gone = channel >= request.channels
     if request.excluded is not None:
         drained = request.excluded[np.where(gone, 0, channel)]
         gone |= drained if request.pinned is None else drained & ~request.pinned
+    apart = [k for k, shares in splits.items() if not all(_is_open(request, share.channel) for share in shares)]
+    gone[apart] = True
     return int(np.count_nonzero(gone))
+
+
+def _is_open(request: Request, channel: int) -> bool:
+    return channel < request.channels and bool(request.open_capacity[channel] > 0)
 
 
 def _check_request(request: Request) -> None:
@@ -116,10 +123,25 @@ def _check(planner: Planner, request: Request, proposal: Proposal) -> None:
         )
     if proposal.splits and not request.mergeable:
         raise PlannerError(f"{planner.name} split {len(proposal.splits)} keys of an operator whose states do not merge")
+    for k, shares in proposal.splits.items():
+        _check_shares(planner, request, k, int(channel[k]), shares)
     if request.pinned is not None:
         strayed = np.count_nonzero(request.pinned & (channel != request.current) & (request.current < request.channels))
         if strayed:
             raise PlannerError(f"{planner.name} moved {strayed} pinned keys")
+
+
+def _check_shares(planner: Planner, request: Request, k: int, first: int, shares: tuple[Share, ...]) -> None:
+    """Refuse a split that is none."""
+    if not shares or shares[0].channel != first:
+        raise PlannerError(
+            f"{planner.name} put the first share of key {request.stats.keys[k]!r} not where its state is"
+        )
+    closed = [share.channel for share in shares if not _is_open(request, share.channel)]
+    if closed:
+        raise PlannerError(f"{planner.name} split a key over channels that do not exist or are excluded: {closed}")
+    if min(share.share for share in shares) < 0 or abs(sum(share.share for share in shares) - 1) > _ROUNDING:
+        raise PlannerError(f"{planner.name} gave shares that do not sum to 1: {[share.share for share in shares]}")
 
 
 def _decide(
@@ -136,10 +158,13 @@ def _decide(
     moved = np.flatnonzero(proposal.channel != request.current)
     moved_bytes = float(request.stats.state[moved].sum())
     # Emptying a channel or bringing the table within its limit is asked for, whatever the balance.
-    relieves = _stranded(request, proposal.channel) < _stranded(request, request.current)
+    stranded = _stranded(request, request.current, request.splits)
+    relieves = _stranded(request, proposal.channel, proposal.splits) < stranded
     shrinks = after.routes < before.routes > request.limits.max_routes
     guarded = guard and not relieves and not shrinks
     same = function.digest() == active.digest()
+    if guarded and not len(moved) and function.splits != active.splits and _no_better(before, after):
+        same = True  # Other shares that bring nothing are not worth a new function.
     decision, reason = _verdict(request.limits, before, after, len(moved), moved_bytes, same, guarded)
     applied = decision is Decision.APPLY
     # The bounds are on whole keys; a split moves load without state.
@@ -198,8 +223,11 @@ def _worse(before: Measure, after: Measure, moved: int) -> bool:
     """More load on the fullest channel, or moves that improve neither it nor the largest θ."""
     if after.skewness > before.skewness * (1 + _ROUNDING):
         return True
-    no_better = after.theta >= before.theta * (1 - _ROUNDING) and after.skewness >= before.skewness * (1 - _ROUNDING)
-    return moved > 0 and no_better
+    return moved > 0 and _no_better(before, after)
+
+
+def _no_better(before: Measure, after: Measure) -> bool:
+    return after.theta >= before.theta * (1 - _ROUNDING) and after.skewness >= before.skewness * (1 - _ROUNDING)
 
 
 def _kept(planner: Planner, request: Request, active: PartitionFunction, before: Measure, reason: str) -> Plan:

@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from rebalance.model import KeyStats, Limits, Request
-from rebalance.partition import SLOTS, PartitionFunction
+from rebalance.partition import SLOTS, PartitionFunction, Share
 
 #: What a request that is not plain may have besides; at most three at a time.
-TRAITS = ("capacities", "excluded", "max_bytes", "max_routes", "pinned", "vanished")
+TRAITS = ("capacities", "excluded", "max_bytes", "max_routes", "pinned", "split", "vanished")
 
 
 def request_of(
@@ -27,6 +27,7 @@ def request_of(
     excluded: list[int] | None = None,
     channels: int | None = None,
     mergeable: bool = False,
+    splits: dict[int, tuple[Share, ...]] | None = None,
 ) -> Request:
     """A literal request: key k owns ring slot k, so `home` can be anything. State is the cost unless given.
 
@@ -52,15 +53,21 @@ def request_of(
         pinned=None if pinned is None else np.isin(np.arange(keys), pinned),
         excluded=None if excluded is None else np.isin(np.arange(channels), excluded),
         mergeable=mergeable,
+        splits=splits or {},
     )
 
 
 def active_function(request: Request) -> PartitionFunction:
     """A function under which the request's keys are where it says they are."""
     keys, home = request.stats.keys.tolist(), request.home.tolist()
-    routes = {k: c for k, c, h in zip(keys, request.current.tolist(), home, strict=True) if c != h}
-    channels = max(request.channels, int(request.current.max(initial=0)) + 1)
-    return PartitionFunction(version=1, channels=channels, slots=request.ring, key_type="long", routes=routes)
+    routes = {
+        k: c for k, c, h in zip(keys, request.current.tolist(), home, strict=True) if c != h and k not in request.splits
+    }
+    parts = [share.channel for shares in request.splits.values() for share in shares]
+    channels = max(request.channels, int(request.current.max(initial=0)) + 1, max(parts, default=0) + 1)
+    return PartitionFunction(
+        version=1, channels=channels, slots=request.ring, key_type="long", routes=routes, splits=dict(request.splits)
+    )
 
 
 def _costs(kind: str, drawn: NDArray[np.uint8]) -> list[int]:
@@ -76,7 +83,7 @@ def _costs(kind: str, drawn: NDArray[np.uint8]) -> list[int]:
 def requests(
     draw: st.DrawFn, max_keys: int = 20, max_channels: int = 5, *, plain: bool = False, mergeable: bool = False
 ) -> Request:
-    """Any small request; a `plain` one has equal capacities and nothing pinned, excluded or vanished.
+    """Any small request; a `plain` one has equal capacities and nothing pinned, excluded, split or vanished.
 
     Columns are drawn as bytes, which is ten times faster than drawing lists.
     """
@@ -89,10 +96,11 @@ def requests(
     open_channels = np.array([d for d in range(channels) if d not in (excluded or ())])
     home = open_channels[columns[0] % len(open_channels)].tolist()
     at_home = draw(st.booleans()) and "vanished" not in traits
+    current = home if at_home else (columns[2] % (channels + ("vanished" in traits))).tolist()
     return request_of(
         cost=_costs(draw(st.sampled_from(["mixed", "mixed", "alike", "one heavy"])), columns[1]),
         home=home,
-        current=home if at_home else (columns[2] % (channels + ("vanished" in traits))).tolist(),
+        current=current,
         state=(columns[3] % 10).tolist() if draw(st.booleans()) else None,
         capacity=[1 + d % 3 for d in range(channels)] if "capacities" in traits else None,
         channels=channels,
@@ -101,5 +109,16 @@ def requests(
         max_bytes=draw(st.integers(0, 60)) if "max_bytes" in traits else None,
         pinned=np.flatnonzero(columns[4] % 3 == 1).tolist() if "pinned" in traits else None,
         excluded=None if excluded is None else sorted(excluded),
-        mergeable=mergeable,
+        mergeable=mergeable or "split" in traits or (not plain and draw(st.booleans())),
+        splits=_splits(current, columns[0], channels + ("vanished" in traits)) if "split" in traits else None,
     )
+
+
+def _splits(current: list[int], drawn: NDArray[np.uint8], channels: int) -> dict[int, tuple[Share, ...]]:
+    """Every third key or so on two channels, a quarter of it where its state is."""
+    splits = {}
+    for k in np.flatnonzero(drawn % 3 == 0).tolist():
+        other = (current[k] + 1 + int(drawn[k]) % max(channels - 1, 1)) % channels
+        if other != current[k]:
+            splits[k] = (Share(current[k], 0.25), Share(other, 0.75))
+    return splits

@@ -9,21 +9,30 @@ from typing import Any
 
 from rebalance.errors import ConfigError
 from rebalance.planners.base import Planner
+from rebalance.planners.cg import CG
+from rebalance.planners.ch import CH
 from rebalance.planners.consistent import Consistent
+from rebalance.planners.dchoices import DChoices
 from rebalance.planners.doubling import Doubling
 from rebalance.planners.frugal import Frugal
 from rebalance.planners.halving import Halving
+from rebalance.planners.hybrid import Hybrid
 from rebalance.planners.keep import Keep
 from rebalance.planners.llfd import LLFD
 from rebalance.planners.minmig import MinMig
 from rebalance.planners.mintable import MinTable
 from rebalance.planners.mixed import Mixed
 from rebalance.planners.mixedbf import MixedBF
+from rebalance.planners.pkg import PKG
+from rebalance.planners.porc import PoRC
+from rebalance.planners.potc import PoTC
 from rebalance.planners.readj import Readj
 from rebalance.planners.redist import Redist
 from rebalance.planners.scan import Scan
+from rebalance.planners.sg import SG
 from rebalance.planners.ststream import StStream
 from rebalance.planners.uniform import Uniform
+from rebalance.planners.wchoices import WChoices
 
 #: Every planner by its name in a pipeline file.
 PLANNERS: dict[str, type[Any]] = {
@@ -44,6 +53,15 @@ PLANNERS: dict[str, type[Any]] = {
         Halving,
         Doubling,
         StStream,
+        Hybrid,
+        PKG,
+        DChoices,
+        WChoices,
+        PoRC,
+        CG,
+        CH,
+        PoTC,
+        SG,
     )
 }
 

@@ -3,7 +3,9 @@
 A planner optimises what its paper asks of it; max_routes and max_bytes come from people and hold for all planners. A proposal that
 breaks one is cut down here, the same way for every planner:
 
-1. Nothing moves but the keys of channels that vanished: they go home, whatever the limits.
+0. Splits: a key that the proposal splits and whose state would move keeps it where it is if that is one of its channels. Else its move
+   is paid for first, most cost per byte first, for shares move load without state; where bytes do not last, it is split as before or whole.
+1. Nothing moves but the keys of channels that vanished: they go home (split ones to their first channel), whatever the limits.
 2. Draining: keys of excluded channels go home, most cost per byte first, while bytes last. What is left waits for the next plan.
 3. A table that is too large even so: routed keys go home, those the planner itself sends home before others, least state first.
 4. The planner's moves, one after the other, the one that evens out the loads most per share of the limits first, as long as it fits
@@ -27,6 +29,7 @@ import numpy as np
 
 from rebalance.measure import channel_loads, measure
 from rebalance.model import Floats, Indices, Ints, Limits, Mask, Proposal, Request
+from rebalance.partition import Share
 from rebalance.planners.records import movable_keys
 
 #: Price of what is free, so that it can be divided by.
@@ -42,11 +45,43 @@ def hold(request: Request, proposal: Proposal) -> Proposal:
     asked = usage(request, proposal)
     if asked.within(request.limits):
         return proposal
+    notes, proposal = proposal.notes, _with_paid_splits(request, proposal)
     held = _best_cut(request, proposal, asked)
     if proposal.ring is not None and not usage(request, held).within(request.limits):
         # A new ring moves keys by itself; without it more may be within reach. The memo belongs to the ring.
         held = _best_cut(request, replace(proposal, ring=None, memo=request.memo), asked)
-    return replace(held, notes=(*proposal.notes, *_notes(request.limits, asked, usage(request, held))))
+    return replace(held, notes=(*notes, *_notes(request.limits, asked, usage(request, held))))
+
+
+def _with_paid_splits(request: Request, proposal: Proposal) -> Proposal:
+    """Step 0."""
+    moved = [k for k in proposal.splits if proposal.channel[k] != request.current[k]]
+    if not moved:
+        return proposal
+    stats, channel, splits = request.stats, proposal.channel.copy(), dict(proposal.splits)
+    budget = np.inf if request.limits.max_bytes is None else request.limits.max_bytes
+    budget -= float(stats.state[request.current >= request.channels].sum())
+    keys = np.array(sorted(moved), dtype=np.int64)
+    for k in keys[_densest(stats.cost[keys], stats.state[keys])].tolist():
+        now = int(request.current[k])
+        if now >= request.channels:
+            continue
+        stays = sorted(splits[k], key=lambda share: share.channel != now)
+        if stays[0].channel == now:
+            channel[k], splits[k] = now, tuple(stays)
+        elif stats.state[k] <= budget:
+            budget -= stats.state[k]
+        elif _still_open(request, request.splits.get(k, ())):
+            channel[k], splits[k] = now, request.splits[k]
+        else:
+            del splits[k]
+    return replace(proposal, channel=channel, splits=splits)
+
+
+def _still_open(request: Request, shares: tuple[Share, ...]) -> bool:
+    """Whether a split still stands: its channels exist and may hold keys."""
+    parts = [share.channel for share in shares]
+    return bool(parts) and max(parts) < request.channels and bool((request.open_capacity[parts] > 0).all())
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from rebalance.config import whole_key_planners
 from rebalance.errors import OperatorError
 from rebalance.operators import PLACE, Operator
 from rebalance.partition import PartitionFunction
-from rebalance.planners.base import Planner
+from rebalance.planners.base import Planner, needs_merging
 from rebalance.tables.placement import check_placed, exchanges, place
 from rebalance.tables.routing import IS_SPLIT, SALT, mark_split, settle, slot_of
 
@@ -43,7 +43,8 @@ class Frames:
 
 def check_splittable(rows: DataFrame, operator: Operator, planner: Planner, function: PartitionFunction) -> None:
     """Refuse rows that cannot be spread though the planner may split keys, or the active function does, before anything runs."""
-    if not (planner.splits_keys or function.splits):
+    # A planner that can do without splits makes none for an operator that does not merge.
+    if not function.splits and not (planner.splits_keys if operator.mergeable else needs_merging(planner)):
         return
     who = f"planner {planner.name!r}" if planner.splits_keys else f"the active function (v{function.version})"
     way_out = f"or leave keys whole, with one of the planners {whole_key_planners()}"

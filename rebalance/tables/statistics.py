@@ -7,7 +7,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rebalance.config import Pipeline
-from rebalance.model import KeyStats, Limits, Mask, Request
+from rebalance.measure import relative_utilisation
+from rebalance.model import Floats, KeyStats, Limits, Mask, Request
 from rebalance.partition import PartitionFunction, consistent_ring, slots_of
 from rebalance.planners.base import ring_to_build_on
 from rebalance.tables import control
@@ -49,7 +50,15 @@ def make_request(pipeline: Pipeline, function: PartitionFunction, interval_id: s
         excluded=excluded if excluded.any() else None,
         mergeable=mergeable,
         nodes=pipeline.make_nodes(),
+        utilisation=measured_utilisation(pipeline.tables, interval_id, ~excluded),
     )
+
+
+def measured_utilisation(root: str, interval_id: str, used: Mask) -> Floats | None:
+    """How busy each channel was by the seconds its task ran; None if nothing was measured, or channels other than these."""
+    batches = control.rows(root, "batches", columns=["task_seconds"], interval_id=interval_id)
+    seconds = np.asarray(batches[-1]["task_seconds"] if batches else [], dtype=np.float64)
+    return relative_utilisation(seconds, used) if len(seconds) == len(used) else None
 
 
 def _pinned(pipeline: Pipeline, table: pa.Table) -> Mask:

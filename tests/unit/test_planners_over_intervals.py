@@ -11,6 +11,7 @@ from rebalance.planners import PLANNERS, make_planner
 from rebalance.planners.base import Planner, RingOwner, first_function
 from rebalance.simulate.intervals import steps
 from rebalance.workload import Workload
+from tests.contract import judges_itself
 
 WORKLOAD = Workload(keys=600, channels=5, z=0.9, f=0.4, seed=2)
 LIMITS = Limits(theta_max=0.05, max_routes=100)
@@ -31,7 +32,8 @@ def test_ten_drifting_intervals_end_with_every_key_where_the_function_says(name:
         assert request.current.tolist() == where.tolist()
         if plan.decision is Decision.APPLY:
             where[plan.moved] = plan.moved_to
-            assert plan.after.skewness < plan.before.skewness or plan.after.theta < plan.before.theta
+            better = plan.after.skewness < plan.before.skewness or plan.after.theta < plan.before.theta
+            assert better or judges_itself(planner)
         assert len(plan.function.routes) <= LIMITS.max_routes
         assert plan.function.channel_of(WORKLOAD.names.tolist()).tolist() == where.tolist()
         planned += 1

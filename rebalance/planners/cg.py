@@ -1,0 +1,142 @@
+"""`cg`: Consistent Grouping, which finds out what each channel can take from how busy it is.
+
+Reference: Nasir et al., "Load balancing for skewed streams on heterogeneous cluster", 2017.
+
+- There are α virtual workers per channel, all of equal size. A key belongs to one by its slot; what does not fit there spills to others by
+  `porc` with ε. A channel gets what its virtual workers get.
+- After each interval a channel whose utilisation is above `busy` asks for less, one below `idle` for more. Both wait in
+  first-come-first-served queues, which they leave when they no longer ask. One virtual worker moves from the head of the one to the head
+  of the other, until either queue is empty: only in pairs, so the number of virtual workers is constant.
+- Capacities are never read: they show themselves in the utilisation. Virtual workers per channel converge to α*(d) ∝ cap(d).
+
+Guarantees: α · N virtual workers at all times, at least one per channel. While a busy and an idle channel are together more than one virtual worker
+off α*, Σ (α(d) - α*(d))² falls with every pair. It comes to rest when nobody is busy or nobody is idle: with thresholds
+within 1/(α N) of the mean that is within one virtual worker of α*, with those of the paper within the band between them.
+
+Departures: see `spread`. The paper moves no state; here the keys of a virtual worker take theirs along, so the one with least state moves. Channels that
+ask in the same interval queue by number. Utilisation is relative (its mean is 0.8, see `measure.relative_utilisation`); where nothing was measured,
+load per capacity stands in for it. The owner of each virtual worker is read from the ring, the queues from the memo.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+
+from rebalance.errors import ConfigError
+from rebalance.measure import channel_loads, relative_utilisation
+from rebalance.model import Floats, Ints, Mask, Proposal, Request
+from rebalance.partition import SLOTS
+from rebalance.planners.consistent import hashed, staying_keys
+from rebalance.planners.spread import MAX_SPLITS, check_epsilon, check_max_splits, spill
+from rebalance.planners.start import start_channels
+
+
+@dataclass(frozen=True)
+class CG:
+    """Virtual workers move from busy to idle channels; keys spill between virtual workers."""
+
+    name: ClassVar[str] = "cg"
+    splits_keys: ClassVar[bool] = True
+    judges_itself: ClassVar[bool] = True
+
+    #: α: virtual workers per channel.
+    alpha: int = 10
+    #: ε: by how much a virtual worker's load may exceed the mean; 0.01 = 1 %.
+    epsilon: float = 0.01
+    #: Utilisation above which a channel asks for less.
+    busy: float = 0.85
+    #: Utilisation below which a channel asks for more.
+    idle: float = 0.75
+    #: Most keys that may spill.
+    max_splits: int = MAX_SPLITS
+
+    def __post_init__(self) -> None:
+        if self.alpha < 1:
+            raise ConfigError(
+                f"alpha must be at least 1, got {self.alpha}. It is the number of virtual workers per channel."
+            )
+        if not 0 < self.idle < self.busy:
+            raise ConfigError(f"idle must be below busy, got idle = {self.idle}, busy = {self.busy}.")
+        check_epsilon(self.epsilon)
+        check_max_splits(self.max_splits)
+
+    def first_ring(self, channels: int, excluded: Collection[int]) -> Ints:
+        """Virtual workers dealt out in turn."""
+        workers = self.alpha * channels
+        if workers > SLOTS:
+            raise ConfigError(
+                f"alpha = {self.alpha} makes {workers:,} virtual workers; there are {SLOTS:,} ring slots. Lower it."
+            )
+        owners = np.array([d for d in range(channels) if d not in excluded], dtype=np.int32)
+        return ring_of(owners[np.arange(workers) % len(owners)])
+
+    def propose(self, request: Request) -> Proposal:
+        """Pair busy and idle channels, then let the heavy keys spill."""
+        owner, busy, idle, moved = self._pair(request)
+        ring = ring_of(owner)
+        proposal = self._fill(request, request.ring if np.array_equal(ring, request.ring) else ring, owner)
+        notes = (f"virtual workers moved: {', '.join(f'{a} → {b}' for a, b in moved)}",) if moved else ()
+        return replace(proposal, memo={"busy": busy, "idle": idle}, notes=notes)
+
+    def _pair(self, request: Request) -> tuple[Ints, list[int], list[int], list[tuple[int, int]]]:
+        """Owner of each virtual worker after the pairs, what is left in both queues, and who gave to whom."""
+        workers = self.alpha * request.channels
+        closed = set() if request.excluded is None else set(np.flatnonzero(request.excluded).tolist())
+        owner = request.ring[:workers].copy()
+        if not np.array_equal(ring_of(owner), request.ring) or closed & set(owner.tolist()):
+            # A ring of somebody else's making: what was measured says nothing about virtual workers.
+            return self.first_ring(request.channels, closed)[:workers], [], [], []
+        utilisation = _utilisation(request)
+        if utilisation is None:
+            return owner, [], [], []
+        is_open, worker = request.open_capacity > 0, request.stats.slots % workers
+        held = np.bincount(owner, minlength=request.channels)
+        busy = _queue(request.memo.get("busy", ()), (utilisation > self.busy) & is_open & (held > 1))
+        idle = _queue(request.memo.get("idle", ()), (utilisation < self.idle) & is_open)
+        state = np.bincount(
+            worker, weights=np.where(staying_keys(request), 0.0, request.stats.state), minlength=workers
+        )
+        pairs = list(zip(busy, idle, strict=False))
+        for giver, taker in pairs:
+            own = np.flatnonzero(owner == giver)
+            owner[own[state[own].argmin()]] = taker
+        return owner, busy[len(pairs) :], idle[len(pairs) :], pairs
+
+    def _fill(self, request: Request, ring: Ints, owner: Ints) -> Proposal:
+        """PoRC over the virtual workers."""
+        from rebalance.planners import spread_kernel as kernel
+
+        if not request.mergeable:
+            return hashed(request, ring)
+        heavy = spill(request, self.max_splits, ring).costliest_last()
+        light = np.where(staying_keys(request), 0.0, request.stats.cost)
+        bound = np.full(len(owner), (1 + self.epsilon) * light.sum() / len(owner))
+        light[heavy.keys] = 0.0
+        load = np.bincount(request.stats.slots % len(owner), weights=light, minlength=len(owner)).astype(np.float64)
+        first = heavy.slots % np.int32(len(owner))
+        amount, workers = heavy.amounts(), np.arange(len(owner), dtype=np.int32)
+        kernel.fill_bounded(load, bound, heavy.cost, heavy.slots, first, workers, owner, amount)
+        return heavy.proposal(amount)
+
+
+def ring_of(owner: Ints) -> Ints:
+    """The slot table in which virtual worker v has the slots v, v + V, v + 2 V, …"""
+    return owner[np.arange(SLOTS) % len(owner)]
+
+
+def _utilisation(request: Request) -> Floats | None:
+    if request.utilisation is not None:
+        return request.utilisation
+    splits = {k: s for k, s in request.splits.items() if max(share.channel for share in s) < request.channels}
+    load = channel_loads(request.stats.cost, start_channels(request), request.channels, splits)
+    return relative_utilisation(load / request.capacity, request.open_capacity > 0)
+
+
+def _queue(waiting: Collection[int], asks: Mask) -> list[int]:
+    """Those who wait and still ask, in their order, and then those who ask anew."""
+    still = [d for d in waiting if d < len(asks) and asks[d]]
+    return still + [d for d in np.flatnonzero(asks).tolist() if d not in still]

@@ -1,0 +1,134 @@
+"""The splitting schemes tuple by tuple, as their papers state them, and the pairing of Consistent Grouping; no thought for speed.
+
+The planners pour a key's tuples as a fluid. Here every tuple is one unit of load and comes by itself, so the two agree up to a tuple per bin.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from math import ceil
+
+Loads = list[float]
+#: Tuples of each key in each bin.
+Placed = list[dict[int, int]]
+MASK = (1 << 64) - 1
+
+
+def choice(slot: int, salt: int, bins: int) -> int:
+    """hash(slot, salt) mod bins."""
+    h = (slot * 0x9E3779B97F4A7C15 + salt * 0xD1B54A32D192ED03) & MASK
+    h = ((h ^ (h >> 30)) * 0xBF58476D1CE4E5B9) & MASK
+    h = ((h ^ (h >> 27)) * 0x94D049BB133111EB) & MASK
+    return (h ^ (h >> 31)) % bins
+
+
+def choices_of(slot: int, first: int, d: int, bins: list[int]) -> list[int]:
+    """The bins a key with d choices may use."""
+    if d >= len(bins):
+        return bins
+    return [first] + [bins[choice(slot, salt, len(bins))] for salt in range(1, d)]
+
+
+def least_loaded(load: Loads, keys: list[tuple[int, list[int]]]) -> Placed:
+    """PKG, D-Choices, W-Choices: each tuple of a key (tuples, its bins) to the bin with least load so far."""
+    placed: Placed = []
+    for tuples, bins in keys:
+        where: dict[int, int] = {}
+        for _ in range(tuples):
+            d = min(bins, key=lambda d: load[d])
+            load[d] += 1
+            where[d] = where.get(d, 0) + 1
+        placed.append(where)
+    return placed
+
+
+def bounded(load: Loads, bound: Loads, keys: list[tuple[int, list[int]]]) -> Placed:
+    """PoRC and CH: each tuple to the first of its key's bins, in the order in which they are probed, with load < bound.
+
+    One tuple in a hundred of each key comes to its first bin before all others, the last key's first.
+    """
+    placed: Placed = [{} for _ in keys]
+
+    def put(k: int, d: int) -> None:
+        load[d] += 1
+        placed[k][d] = placed[k].get(d, 0) + 1
+
+    early = [0] * len(keys)
+    for k in reversed(range(len(keys))):
+        tuples, bins = keys[k]
+        for _ in range(tuples // 100):
+            if load[bins[0]] < bound[bins[0]]:
+                put(k, bins[0])
+                early[k] += 1
+    for k, (tuples, bins) in enumerate(keys):
+        for _ in range(tuples - early[k]):
+            put(k, next(d for d in bins if load[d] < bound[d]))
+    return placed
+
+
+def probes_of_porc(slot: int, first: int, bins: list[int]) -> list[int]:
+    """hash(key + 1), hash(key + 2), …, where the first hash is the ring's; then the bins in their order."""
+    return [first] + [bins[choice(slot, salt, len(bins))] for salt in range(1, 8 * len(bins))] + bins
+
+
+def probes_of_ch(slot: int, ring: list[int], bins: list[int]) -> list[int]:
+    """Clockwise from the key; then the bins in their order."""
+    return ring[slot:] + ring[:slot] + bins
+
+
+def two_random(load: Loads, keys: list[tuple[int, int]], bins: list[int]) -> Placed:
+    """PoTC: each tuple of a key (tuples, slot) to the less loaded of two bins of its own; as many tuples as eight times the bins."""
+    placed: Placed = []
+    for tuples, slot in keys:
+        where: dict[int, int] = {}
+        for t in range(tuples):
+            a, b = (bins[choice(slot, 2 * t + i, len(bins))] for i in (1, 2))
+            d = b if load[b] < load[a] else a
+            load[d] += 1
+            where[d] = where.get(d, 0) + 1
+        placed.append(where)
+    return placed
+
+
+def enough_choices(p: list[float], n: int, epsilon: float) -> int:
+    """D-Choices: the least d with which every prefix of the head fits the bins it is expected to reach."""
+    tail = 1 - sum(p)
+    for d in range(2, n):
+        fits = True
+        for h in range(1, len(p) + 1):
+            b = n - n * ((n - 1) / n) ** (h * d)
+            expected = sum(p[:h]) + (b / n) ** d * sum(p[h:]) + (b / n) ** 2 * tail
+            fits = fits and expected <= b * (1 / n + epsilon)
+        if fits:
+            return d
+    return n
+
+
+def least_bins(p: float, n: int, epsilon: float) -> int:
+    """No key with share p of the load fits into fewer bins."""
+    return ceil(p * n / (1 + epsilon) - 1e-9)
+
+
+class Grouping:
+    """Consistent Grouping's virtual workers: how many each channel has, and who waits."""
+
+    def __init__(self, channels: int, alpha: int) -> None:
+        self.workers = [alpha] * channels
+        self.busy: deque[int] = deque()
+        self.idle: deque[int] = deque()
+
+    def slot_ends(self, utilisation: list[float], busy: float, idle: float) -> None:
+        """Channels signal, queue, and pair."""
+        for queue, asks in (
+            (self.busy, [u > busy and w > 1 for u, w in zip(utilisation, self.workers, strict=True)]),
+            (self.idle, [u < idle for u in utilisation]),
+        ):
+            for d in list(queue):
+                if not asks[d]:
+                    queue.remove(d)
+            for d, signal in enumerate(asks):
+                if signal and d not in queue:
+                    queue.append(d)
+        while self.busy and self.idle:
+            self.workers[self.busy.popleft()] -= 1
+            self.workers[self.idle.popleft()] += 1
