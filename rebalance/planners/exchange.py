@@ -20,6 +20,7 @@ _WORK = 500_000
 def exchanged(task: Task, channel: Ints, max_routes: int, *, thorough: bool = False) -> tuple[Ints, float]:
     """The assignment after all exchanges that help, and by how much its channels miss their limits."""
     from rebalance.planners import exchange_kernel as kernel
+    from rebalance.planners.repair_kernel import repair
 
     channels = len(task.high)
     routes = int(np.count_nonzero(channel != task.home))
@@ -44,7 +45,8 @@ def exchanged(task: Task, channel: Ints, max_routes: int, *, thorough: bool = Fa
         10 * task.rounding,
     )
     kernel.fill_lists(table)
-    kernel.exchange(
-        table, np.argsort(-task.state, kind="stable"), 3 if thorough else 2, _WORK * (10 if thorough else 1)
-    )
+    work = _WORK * (10 if thorough else 1)
+    kernel.mend_all(table, work)
+    repair(table, 4 * _WORK)
+    kernel.exchange(table, np.argsort(-task.state, kind="stable"), 3 if thorough else 2, work)
     return channel, float(kernel.missed(table))

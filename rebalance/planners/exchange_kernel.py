@@ -211,13 +211,22 @@ def carry_out(table: Table, plan: Indices) -> None:
 
 
 @compiled
+def mend_all(table: Table, work: int) -> None:
+    """Mend what is bad with three shifts if those can touch it all."""
+    number = 0
+    for d in range(len(table.load)):
+        number += int(miss(table, d, table.load[d], table.count[d]) > 0.0)
+    plan = np.empty(6, dtype=np.int64)
+    if number <= len(plan) and mend(table, np.inf, plan, work) < np.inf:
+        carry_out(table, plan)
+
+
+@compiled
 def exchange(table: Table, keys: Indices, shifts: int, work: int) -> None:
-    """Mend what is bad, then try to put each moved key back, dearest first, and mend that with so many other shifts, until none can be or
-    so many moves were looked at.
+    """Try to put each moved key back, dearest first, and mend that with so many other shifts, until none can be or so many moves were
+    looked at.
     """
     plan = np.empty(6, dtype=np.int64)
-    if mend(table, np.inf, plan, work) < np.inf:
-        carry_out(table, plan)
     improved = worst(table) < 0
     while improved and table.spent[1] < work:
         improved = False

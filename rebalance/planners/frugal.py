@@ -110,7 +110,7 @@ def _plan(request: Request, theta: float, most: int) -> _Plan:
     task = task_of(request, theta, most)
     route = _ROUTE * float(request.stats.state.mean()) or 1.0
     if len(task.cost) > MOST_KEYS:
-        keys = shortlist(task, prices_of(task, route))
+        keys = shortlist(task, route)
         plan = _search(request, task.only(keys), route, theta)
         if plan.missed == 0.0:
             channel = task.current.astype(np.int32)

@@ -108,8 +108,8 @@ def _with_giants(task: Task, giants: Indices, fair: Floats) -> Task:
 
 
 @dataclass(frozen=True, eq=False)
-class Prices:
-    """What each move costs at one price of a route, and the keys in that order."""
+class Tags:
+    """What each move costs at one price of a route."""
 
     #: Bytes a route is worth.
     route: float
@@ -117,52 +117,69 @@ class Prices:
     channel: Ints
     price: Floats
     settled: Mask
-    order: Ints
-    ends: Indices
     #: Keys that are nowhere yet, heaviest first.
     pool: Indices
     load: Floats
     count: Indices
 
+    def sheddable(self, cost: Floats) -> Mask:
+        """Keys that may be taken off a channel and make a difference there."""
+        return ~self.settled & (cost > 0) & (self.channel >= 0)
 
-def prices_of(task: Task, route: float, retire: float | None = None) -> Prices:
-    """Retire what has less state than a route is worth, or than `retire`, price the rest and sort it."""
+
+@dataclass(frozen=True, eq=False)
+class Prices(Tags):
+    """The same, with the keys in the order of price per cost, channel by channel."""
+
+    order: Ints
+    ends: Indices
+
+
+def _tags_of(task: Task, route: float, retire: float) -> Tags:
     channel = task.start.copy()
     idle = (channel < 0) & (task.cost == 0)
     away = task.movable & (channel >= 0) & (channel != task.home)
-    retired = idle | (away & (task.state < (route if retire is None else retire)))
+    retired = idle | (away & (task.state < retire))
     channel[retired] = task.home[retired]
-    settled = retired | ~task.movable
     price = task.state + route * (channel == task.home)
-    keys = np.flatnonzero(~settled & (task.cost > 0) & (channel >= 0)).astype(np.int32)
-    keys = keys[np.argsort(price[keys] / task.cost[keys])]
-    where = channel[keys].astype(np.int16 if len(task.high) < 1 << 15 else np.int32)
-    keys = keys[np.argsort(where, kind="stable")]
-    ends = np.searchsorted(channel[keys], np.arange(len(task.high) + 1))
     pool = np.flatnonzero(channel < 0)
     there = channel if not len(pool) else np.delete(channel, pool)
     cost = task.cost if not len(pool) else np.delete(task.cost, pool)
     load = task.other_load + np.bincount(there, weights=cost, minlength=len(task.high))
     count = task.other_count + np.bincount(there, minlength=len(task.high))
-    return Prices(route, channel, price, settled, keys, ends, _heaviest_first(task, pool), load, count)
+    return Tags(route, channel, price, retired | ~task.movable, _heaviest_first(task, pool), load, count)
 
 
-def shortlist(task: Task, prices: Prices) -> Indices:
-    """The keys a plan may need at any price of a route: those away from home or nowhere, on each channel the cheapest per cost, up to several
+def prices_of(task: Task, route: float, retire: float | None = None) -> Prices:
+    """Retire what has less state than a route is worth, or than `retire`, price the rest and sort it."""
+    tags = _tags_of(task, route, route if retire is None else retire)
+    keys = np.flatnonzero(tags.sheddable(task.cost)).astype(np.int32)
+    keys = keys[np.argsort(tags.price[keys] / task.cost[keys])]
+    where = tags.channel[keys].astype(np.int16 if len(task.high) < 1 << 15 else np.int32)
+    keys = keys[np.argsort(where, kind="stable")]
+    ends = np.searchsorted(tags.channel[keys], np.arange(len(task.high) + 1))
+    return Prices(**vars(tags), order=keys, ends=ends)
+
+
+def shortlist(task: Task, route: float) -> Indices:
+    """The keys a plan may need at this price of a route or a higher one: those away from home or nowhere, on each channel the cheapest per cost, up to several
     times what it is about, and the heaviest of all.
     """
-    cost = task.cost[prices.order]
-    over, room = np.maximum(prices.load - task.high, 0.0), (task.high - prices.load).max()
-    spilt = max(cost.max(initial=0.0) - room, 0.0)
-    lacking = max(np.maximum(task.low - prices.load, 0.0).sum() - over.sum(), 0.0)
+    from rebalance.planners.sorting_kernel import group, select
+
+    tags = _tags_of(task, route, route)
+    cost, sheddable = task.cost, tags.sheddable(task.cost)
+    over, room = np.maximum(tags.load - task.high, 0.0), (task.high - tags.load).max()
+    spilt = max(cost.max(initial=0.0, where=sheddable) - room, 0.0)
+    lacking = max(np.maximum(task.low - tags.load, 0.0).sum() - over.sum(), 0.0)
     enough = 2 * over + 2 * spilt + lacking + task.high / 10
-    heaviest = len(cost) // _HEAVY_SHARE
-    heavy = cost >= np.partition(cost, -heaviest)[-heaviest] if heaviest else np.ones(len(cost), dtype=np.bool_)
-    before = np.cumsum(np.where(heavy, 0.0, cost))  # heavy keys may find no room: the others must do
-    starts = np.append(0.0, before)[prices.ends[:-1]]
-    cheap = before <= np.repeat(starts + enough, np.diff(prices.ends))
-    listed = (task.start != task.home) & task.movable
-    listed[prices.order[cheap | heavy]] = True
+    heaviest = max(len(cost) // _HEAVY_SHARE, 1)
+    heavy = sheddable & (cost >= np.partition(cost, -heaviest)[-heaviest])  # they may find no room: the others must do
+    listed = heavy | ((task.start != task.home) & task.movable)
+    members, starts = group(tags.channel, sheddable & ~heavy, len(task.high))
+    ends = select(members, starts, cost / np.maximum(tags.price, 1e-300), cost, enough)
+    for first, last in zip(starts[:-1], ends, strict=True):
+        listed[members[first:last]] = True
     return np.flatnonzero(listed)
 
 

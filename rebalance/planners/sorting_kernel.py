@@ -78,6 +78,27 @@ def partition(items: Ints, low: int, high: int, key: Floats) -> int:
     return cut
 
 
+@compiled
+def select(items: Ints, starts: Indices, key: Floats, weight: Floats, enough: Floats) -> Indices:
+    """Reorder each channel's items[starts[d] : starts[d + 1]] so that those come first, in no order, that are first in order and whose weights come to
+    no more than enough[d]; returns where they end. Expected linear time.
+    """
+    ends = np.empty(len(enough), dtype=np.int64)
+    for d in range(len(enough)):
+        low, high, left = starts[d], starts[d + 1], enough[d]
+        while low < high:
+            cut = partition(items, low, high, key)
+            total = 0.0
+            for i in range(low, cut + 1):
+                total += weight[items[i]]
+            if total <= left:
+                low, left = cut + 1, left - total
+            else:
+                high = cut
+        ends[d] = low
+    return ends
+
+
 def lazily_sorted(items: Ints, low: Indices, high: Indices) -> Lazy:
     """Nothing sorted yet."""
     pivots = np.empty((len(low), _PIVOTS), dtype=np.int64)
