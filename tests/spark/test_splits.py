@@ -201,7 +201,7 @@ def test_state_that_was_left_behind_cannot_be_moved_later(merged: Pipeline) -> N
     merged.file.write_text(text.replace('consistency = "merge"', 'consistency = "move"'))
     back = _again(merged.file)
     merged.file.write_text(text)
-    with pytest.raises(ConfigError, match="was 'merge' up to interval .* Keep 'merge'"):
+    with pytest.raises(ConfigError, match=r"was 'merge' up to interval .* Keep 'merge'"):
         process_batch(back, first_interval(back).shifted(INTERVALS + 1))
 
 
