@@ -14,8 +14,8 @@ from rebalance.measure import measure
 from rebalance.model import Proposal, Request
 from rebalance.partition import Share
 from rebalance.planners import PLANNERS, make_planner
-from rebalance.planners.base import needs_merging
 from rebalance.planners import spread_kernel as kernel
+from rebalance.planners.base import needs_merging
 from rebalance.planners.dchoices import enough_choices
 from tests.reference import spread as reference
 from tests.strategies import request_of, requests
