@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import sys
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from difflib import get_close_matches
@@ -67,6 +68,8 @@ def load_operator(file: str | Path, parameters: Mapping[str, Any] | None = None)
     if spec is None or spec.loader is None:
         raise ConfigError(f"operator.file = {str(path)!r} is not a Python file.")
     module = importlib.util.module_from_spec(spec)
+    # Known under its name while it runs: dataclasses look their module up where annotations are texts.
+    sys.modules[spec.name] = module
     spec.loader.exec_module(module)
     operator = getattr(module, "OPERATOR", None)
     wanted = ("name", "mergeable", "rows", "results", "state", "cost")

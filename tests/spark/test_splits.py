@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +14,7 @@ import pytest
 from polars.testing import assert_frame_equal
 from pyspark.sql import SparkSession
 
-from rebalance.config import Pipeline
+from rebalance.config import Pipeline, load_pipeline
 from rebalance.errors import ConfigError, OperatorError
 from rebalance.model import Ints, Proposal, Request
 from rebalance.partition import Share, consistent_ring
@@ -72,7 +73,7 @@ def moved(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Pipe
     """Four intervals: whole, split, split otherwise, whole again; state moves."""
     folder = tmp_path_factory.mktemp("splits")
     pipeline = make_world(folder, operator=WINDOWED_SUM, planner="scripted", intervals=INTERVALS, keys=60, events=4000)
-    assert run_intervals(pipeline) == INTERVALS
+    assert run_intervals(pipeline, count=INTERVALS) == INTERVALS
     return pipeline
 
 
@@ -86,7 +87,7 @@ def merged(moved: Pipeline, tmp_path_factory: pytest.TempPathFactory) -> Pipelin
         events_folder=Path(moved.source.path),
     )
     assert pipeline.planning.consistency == "merge"
-    assert run_intervals(pipeline) == INTERVALS
+    assert run_intervals(pipeline, count=INTERVALS) == INTERVALS
     return pipeline
 
 
@@ -146,13 +147,14 @@ def test_the_key_s_tuples_meet_its_shares_and_are_all_counted(pipeline: Pipeline
         tuples = {row["channel"]: row["tuples"] for row in counts if row["tuples"]}
         (stats,) = control.rows(pipeline.tables, "key_stats", interval_id=interval.id, key=hot)
         total = stats["tuples"]
-        assert sum(tuples.values()) == total > 100
+        assert sum(tuples.values()) == total > 20
         if shares:
             assert stats["channel"] == shares[0].channel
-            assert set(tuples) == {part.channel for part in shares}
+            assert 1 < len(tuples) <= len(shares)
             for part in shares:
                 assert (
-                    abs(tuples[part.channel] - total * part.share) <= 5 * (total * part.share * (1 - part.share)) ** 0.5
+                    abs(tuples.get(part.channel, 0) - total * part.share)
+                    <= 5 * (total * part.share * (1 - part.share)) ** 0.5
                 )
         else:
             assert len(tuples) == 1
@@ -187,28 +189,30 @@ def test_state_that_stays_is_never_moved_nor_rewritten(merged: Pipeline) -> None
     assert len(state.filter(pl.col("key") == hot_key(merged))) >= 3
 
 
-def test_state_that_stays_on_a_channel_that_is_gone_is_still_found(merged: Pipeline) -> None:
-    file = merged.file
-    file.write_text(file.read_text().replace("count = 4", "count = 4\nexcluded = [3]"))
-    pipeline = _again(file)
-    interval = first_interval(pipeline).shifted(INTERVALS)
-    process_batch(pipeline, interval)
-    assert_frame_equal(stored_results(pipeline, interval), expected_sums(pipeline, interval), check_dtypes=False)
+def copy_of(pipeline: Pipeline, folder: Path, was: str, becomes: str) -> Pipeline:
+    """The pipeline's tables once more, under changed settings."""
+    shutil.copytree(pipeline.tables, folder / "tables")
+    text = pipeline.file.read_text()
+    assert was in text
+    (folder / "world.toml").write_text(text.replace(was, becomes))
+    return load_pipeline(folder / "world.toml")
 
 
-def test_state_that_was_left_behind_cannot_be_moved_later(merged: Pipeline) -> None:
-    text = merged.file.read_text()
-    merged.file.write_text(text.replace('consistency = "merge"', 'consistency = "move"'))
-    back = _again(merged.file)
-    merged.file.write_text(text)
+def test_state_that_stays_on_a_channel_that_is_gone_is_still_found(merged: Pipeline, tmp_path: Path) -> None:
+    smaller = copy_of(merged, tmp_path, "count = 4", "count = 3")
+    run_intervals(smaller, count=1)
+    newest = all_epochs(smaller.tables)[-1]
+    assert load_function(smaller.tables, newest.function_version).channels == 3
+    assert 3 in stored(smaller, "state", version=newest.state_version)["channel"]
+    last = first_interval(smaller).shifted(INTERVALS + 1)
+    process_batch(smaller, last)
+    assert_frame_equal(stored_results(smaller, last), expected_sums(smaller, last), check_dtypes=False)
+
+
+def test_state_that_was_left_behind_cannot_be_moved_later(merged: Pipeline, tmp_path: Path) -> None:
+    back = copy_of(merged, tmp_path, 'consistency = "merge"', 'consistency = "move"')
     with pytest.raises(ConfigError, match=r"was 'merge' up to interval .* Keep 'merge'"):
-        process_batch(back, first_interval(back).shifted(INTERVALS + 1))
-
-
-def _again(file: Path) -> Pipeline:
-    from rebalance.config import load_pipeline
-
-    return load_pipeline(file)
+        process_batch(back, first_interval(back).shifted(INTERVALS))
 
 
 def test_an_operator_that_drops_the_salt_is_refused_with_what_to_add(

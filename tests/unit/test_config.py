@@ -217,13 +217,16 @@ def test_a_user_s_operator_needs_all_parts_of_the_interface(tmp_path: Path) -> N
 
 
 MINE = """
+from __future__ import annotations
+
 from dataclasses import dataclass
+from typing import ClassVar
 
 
 @dataclass(frozen=True)
 class Mine:
-    name = "mine"
-    mergeable = False
+    name: ClassVar[str] = "mine"
+    mergeable: ClassVar[bool] = False
     rows = results = state = cost = None
 
 
