@@ -163,8 +163,9 @@ def _decide(
     shrinks = after.routes < before.routes > request.limits.max_routes
     guarded = guard and not relieves and not shrinks
     same = function.digest() == active.digest()
-    if guarded and not len(moved) and function.splits != active.splits and _no_better(before, after):
-        same = True  # Other shares that bring nothing are not worth a new function.
+    if guarded and not len(moved) and function.splits != active.splits:
+        # Other shares that bring nothing are not worth a new function.
+        same |= _no_better(before, after) and not _worse(before, after, 0)
     decision, reason = _verdict(request.limits, before, after, len(moved), moved_bytes, same, guarded)
     applied = decision is Decision.APPLY
     # The bounds are on whole keys; a split moves load without state.

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from rebalance.measure import measure
 from rebalance.model import Proposal, Request
-from rebalance.partition import SLOTS
+from rebalance.partition import SLOTS, Share
 from rebalance.planners.limits import hold, usage
 from tests.strategies import request_of, requests
 
@@ -87,6 +87,64 @@ def test_a_new_ring_is_given_up_if_it_cannot_be_paid_for() -> None:
     held = hold(request, Proposal(channel=np.array([1, 1, 1, 1], dtype=np.int32), ring=new_ring))
     assert held.ring is None
     assert usage(request, held).within(request.limits)
+
+
+def halves(first: int, second: int) -> tuple[Share, ...]:
+    return Share(first, 0.5), Share(second, 0.5)
+
+
+def test_a_split_key_keeps_its_state_where_it_is_if_that_is_one_of_its_channels() -> None:
+    request = request_of(cost=[8, 2], home=[0, 1], channels=3, max_bytes=7, mergeable=True)
+    wanted = Proposal(channel=np.array([1, 1], dtype=np.int32), splits={0: (Share(1, 0.6), Share(0, 0.4))})
+    held = hold(request, wanted)
+    assert held.channel[0] == 0
+    assert dict(held.splits) == {0: (Share(0, 0.4), Share(1, 0.6))}
+
+
+def test_the_first_channel_of_a_split_key_moves_while_bytes_last() -> None:
+    request = request_of(
+        cost=[8, 8, 1], home=[0, 0, 0], state=[5, 9, 3], channels=3, max_bytes=9, mergeable=True, theta_max=0.0
+    )
+    wanted = Proposal(channel=np.array([1, 1, 1], dtype=np.int32), splits={0: halves(1, 2), 1: halves(1, 2)})
+    held = hold(request, wanted)
+    assert dict(held.splits) == {0: halves(1, 2)}
+    assert held.channel.tolist() == [1, 0, 1]
+    assert usage(request, held).bytes == 8
+
+
+def test_where_bytes_do_not_last_a_key_is_split_as_before() -> None:
+    before = {0: halves(0, 1)}
+    request = request_of(cost=[8, 1], home=[0, 0], channels=4, max_bytes=1, mergeable=True, splits=before)
+    wanted = Proposal(channel=np.array([2, 0], dtype=np.int32), splits={0: halves(2, 3)})
+    assert dict(hold(request, wanted).splits) == before
+
+
+def test_a_split_key_leaves_a_channel_that_vanished_whatever_it_costs() -> None:
+    request = request_of(cost=[8, 1], home=[0, 0], current=[3, 0], channels=3, max_bytes=1, mergeable=True)
+    wanted = Proposal(channel=np.array([1, 0], dtype=np.int32), splits={0: halves(1, 2)})
+    held = hold(request, wanted)
+    assert held.channel.tolist() == [1, 0]
+    assert dict(held.splits) == {0: halves(1, 2)}
+
+
+@settings(max_examples=100, deadline=None)
+@given(request=requests(mergeable=True), seed=st.integers(0, 2**32 - 1))
+def test_whatever_is_split_limits_hold_and_splits_stay_whole(request: Request, seed: int) -> None:
+    rng, usable = np.random.default_rng(seed), np.flatnonzero(request.open_capacity > 0)
+    wanted = rng.choice(usable, len(request.stats)).astype(np.int32)
+    stays = np.zeros(len(wanted), bool) if request.pinned is None else request.pinned
+    stays &= request.current < request.channels
+    wanted[stays] = request.current[stays]
+    others = rng.choice(usable, len(wanted))
+    splits = {k: halves(int(wanted[k]), int(others[k])) for k in range(0, len(wanted), 2)}
+    splits = {k: s for k, s in splits.items() if not stays[k] and s[0].channel != s[1].channel}
+    held = hold(request, Proposal(channel=wanted, splits=splits))
+    vanished = request.stats.state[request.current >= request.channels].sum()
+    limit = request.limits.max_bytes
+    assert limit is None or usage(request, held).bytes <= max(limit, vanished)
+    for k, shares in held.splits.items():
+        assert shares[0].channel == held.channel[k]
+        assert all(request.open_capacity[share.channel] > 0 for share in shares)
 
 
 @settings(max_examples=100, deadline=None)

@@ -109,7 +109,7 @@ def test_a_new_channel_is_filled() -> None:
         (Always([0, 0]), "placed"),
         (Always([0, 0, 0, 2]), "used channels 0..2 of 0..1"),
         (Always([-1, 0, 0, 1]), "used channels -1"),
-        (Always([1, 0, 0, 1], splits={0: (Share(0, 0.5), Share(1, 0.5))}), "states do not merge"),
+        (Always([1, 0, 0, 1], splits={0: (Share(1, 0.5), Share(0, 0.5))}), "states do not merge"),
     ],
     ids=["keys are missing", "a channel does not exist", "a key has no channel", "a key is split that cannot be"],
 )
@@ -142,6 +142,62 @@ def test_split_keys_count_their_share_on_each_channel() -> None:
     assert (result.after.routes, result.after.splits) == (0, 1)
     again = make_plan(Unasked(), request, result.function)
     assert again.decision is Decision.KEEP
+
+
+SPLIT = {0: (Share(0, 0.5), Share(1, 0.5))}
+HEAVY = request_of(cost=[8, 1, 1], home=[0, 0, 1], mergeable=True)
+
+
+@pytest.mark.parametrize(
+    ("shares", "complaint"),
+    [
+        ((Share(1, 0.5), Share(0, 0.5)), "not where its state is"),
+        ((), "not where its state is"),
+        ((Share(0, 0.5), Share(2, 0.5)), r"do not exist or are excluded: \[2\]"),
+        ((Share(0, 0.5), Share(1, 0.4)), "do not sum to 1"),
+        ((Share(0, 1.5), Share(1, -0.5)), "do not sum to 1"),
+    ],
+)
+def test_a_split_that_is_none_is_a_bug_of_the_planner(shares: tuple[Share, ...], complaint: str) -> None:
+    with pytest.raises(PlannerError, match=complaint):
+        plan(Always([0, 0, 1], splits={0: shares}), HEAVY)
+
+
+def test_better_shares_alone_are_applied_and_move_nothing() -> None:
+    split = replace(HEAVY, splits=SPLIT, limits=replace(HEAVY.limits, theta_max=0.0))
+    grown = replace(split, stats=replace(split.stats, cost=np.array([8.0, 2.0, 0.0])))
+    result = plan(Always([0, 0, 1], splits={0: (Share(0, 0.375), Share(1, 0.625))}), grown)
+    assert result.decision is Decision.APPLY
+    assert result.reason == "max/fair load 1.200 → 1.000 by moving 0 keys with 0 bytes of state"
+    assert (len(result.moved), result.moved_bytes) == (0, 0)
+    assert result.function.splits == {0: (Share(0, 0.375), Share(1, 0.625))}
+
+
+def test_other_shares_that_bring_nothing_are_not_worth_a_new_function() -> None:
+    split = replace(HEAVY, splits={0: (Share(0, 0.4), Share(1, 0.6))}, limits=replace(HEAVY.limits, theta_max=0.0))
+    mirrored = Always([0, 0, 1], splits={0: (Share(0, 0.6), Share(1, 0.4))})
+    assert plan(mirrored, split).decision is Decision.KEEP
+
+
+def test_worse_shares_are_refused() -> None:
+    split = replace(HEAVY, splits={0: (Share(0, 0.4), Share(1, 0.6))}, limits=replace(HEAVY.limits, theta_max=0.0))
+    worse = Always([0, 0, 1], splits={0: (Share(0, 0.9), Share(1, 0.1))})
+    assert plan(worse, split).decision is Decision.REJECT
+
+
+def test_shares_on_channels_that_vanished_or_are_to_be_drained_are_planned_anew() -> None:
+    quiet = request_of(cost=[0, 2, 2], home=[0, 0, 1], mergeable=True, splits={0: (Share(0, 0.5), Share(2, 0.5))})
+    for request in (quiet, replace(quiet, capacity=np.ones(3), excluded=np.array([False, False, True]))):
+        result = plan(Always([0, 0, 1]), request)
+        assert result.decision is Decision.APPLY
+        assert not result.function.splits
+
+
+def test_the_memory_footprint_counts_a_key_on_every_channel_it_is_on() -> None:
+    result = plan(Always([0, 0, 1], splits=SPLIT), HEAVY)
+    assert (result.before.memory, result.after.memory) == (3, 4)
+    quiet = request_of(cost=[1, 0], home=[0, 0], state=[0, 0])
+    assert plan(Always([0, 0]), quiet).before.memory == 1
 
 
 def test_every_plan_carries_its_bound() -> None:
