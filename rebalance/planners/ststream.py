@@ -1,6 +1,6 @@
 """St-Stream: balance inside each node, then between nodes.
 
-Reference: "A two-tier coordinated load balancing strategy over skewed data streams" (St-Stream), sections 3.3 and 4.2, algorithms 1 and 2.
+Reference: Sun et al., "A two-tier coordinated load balancing strategy over skewed data streams", 2023, sections 3.3 and 4.2, algorithms 1 and 2.
 
 A node S owns channels and has the performance M(S) = p·u·f + (1-p)·m (u cores of f GHz, m GiB). Its weight is W = L(S)/M(S), L(S) the
 load of its channels. With L_avg the mean, loads up to L_min = (1-θ)·L_avg are low and above L_max = (1+θ)·L_avg high.

@@ -90,14 +90,27 @@ class Board:
 
     def merge_pieces(self) -> None:
         """Pieces of one key on one channel are one piece."""
-        if len(self.key) == len(self.request.stats):
+        parts = self._parts_by_key()
+        alike = (np.diff(self.key[parts]) == 0) & (np.diff(self.channel[parts]) == 0)
+        if not alike.any():
             return
-        order = np.lexsort((self.channel, self.key))
-        key, channel = self.key[order], self.channel[order]
-        first = np.flatnonzero(np.append(True, (np.diff(key) != 0) | (np.diff(channel) != 0)))
-        self.key, self.channel = key[first], channel[first]
-        self.load = np.add.reduceat(self.load[order], first)
-        self.movable = self.movable[order][first]
+        first = np.flatnonzero(np.append(True, ~alike))
+        self.load[parts[first]] = np.add.reduceat(self.load[parts], first)
+        kept = np.ones(len(self.key), dtype=np.bool_)
+        kept[parts[1:][alike]] = False
+        self.key, self.channel, self.load, self.movable = (
+            self.key[kept],
+            self.channel[kept],
+            self.load[kept],
+            self.movable[kept],
+        )
+
+    def _parts_by_key(self) -> Indices:
+        """The pieces of keys that are in several, by key and channel; few, whatever the number of keys."""
+        if len(self.key) == len(self.request.stats):
+            return np.empty(0, dtype=np.int64)
+        parts = np.flatnonzero(np.bincount(self.key)[self.key] > 1)
+        return parts[np.lexsort((self.channel[parts], self.key[parts]))]
 
     def pieces_on(self, channels: Sequence[int]) -> Indices:
         """The pieces that may move, costliest first (ties: the smaller key, then the smaller channel)."""
@@ -122,14 +135,10 @@ class Board:
 
     def split_keys(self) -> Iterator[tuple[int, Indices]]:
         """Each key that is in several pieces, with them."""
-        if len(self.key) == len(self.request.stats):
-            return
-        order = np.lexsort((self.channel, self.key))
-        ends = np.append(np.flatnonzero(np.diff(self.key[order])) + 1, len(order))
-        starts = np.append(0, ends[:-1])
-        for several in np.flatnonzero(ends - starts > 1):
-            pieces = order[starts[several] : ends[several]]
-            yield int(self.key[pieces[0]]), pieces
+        parts = self._parts_by_key()
+        for pieces in np.split(parts, np.flatnonzero(np.diff(self.key[parts])) + 1):
+            if len(pieces) > 1:
+                yield int(self.key[pieces[0]]), pieces
 
     def first_of(self, key: int, pieces: Indices) -> int:
         """Where a split key's state is: it stays if a piece is left there, else goes to the largest (ties: the smaller channel)."""

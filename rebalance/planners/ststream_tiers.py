@@ -15,7 +15,7 @@ MOVE_IN, SPLIT, WHOLE, JOINED, PAIRED = "moved in", "split", "fits nowhere, move
 #: Tier 2 leaves parts of split keys alone that are less than this share of what the receiver should have: cutting a key and moving the part
 #: lowers the mean of its node, so the next part to be cut is smaller, and so on without end.
 WORTH_MOVING = 0.01
-#: A piece that waits in R: less its load, its key, the piece, the channel it came from.
+#: A piece that waits in R: less its load, its key, the channel it came from, the piece; sorted, the largest comes first.
 Entry = tuple[float, int, int, int]
 
 
@@ -117,7 +117,7 @@ def move_out(board: Board, room: Room) -> list[Entry]:
         if len(taken):
             room.loads[d] = float(left[len(taken) - 1])
             out += zip(
-                (-board.load[taken]).tolist(), board.key[taken].tolist(), taken.tolist(), [d] * len(taken), strict=True
+                (-board.load[taken]).tolist(), board.key[taken].tolist(), [d] * len(taken), taken.tolist(), strict=True
             )
     return out
 
@@ -157,10 +157,10 @@ def lower(after: list[float], before: list[float]) -> bool:
 def apply(board: Board, placed: list[tuple[Entry, int, float, str]]) -> None:
     """Carry out what tier 1 placed."""
     board.steps += [
-        Step(1, key, source, target, load, why) for (_, key, _, source), target, load, why in placed if target != source
+        Step(1, key, source, target, load, why) for (_, key, source, _), target, load, why in placed if target != source
     ]
     parts: dict[int, dict[int, float]] = {}
-    for (_, _, piece, _), target, load, why in placed:
+    for (_, _, _, piece), target, load, why in placed:
         if why == MOVE_IN:
             board.channel[piece] = target
         else:

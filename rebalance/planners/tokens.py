@@ -1,7 +1,7 @@
 """What `halving` and `doubling` share: a ring of tokens, the trigger and the rounds.
 
-Reference: the token strategies for actors that map and reduce, which rebalance while a job runs by changing how many tokens a
-channel has on a consistent-hash ring.
+Reference: the load balancer for actors of a streaming map-reduce that watches queue lengths and redistributes keys by consistent
+hashing, its section 4 (policy and redistribution) and 6 (skew, workloads, table 1).
 
 - Channel d owns the tokens `token-{d}-{j}`, j = 0..count-1, each at its canonical MurmurHash3; a key belongs to the first token
   clockwise. The circle is cut into slots as every ring here is (`partition.ring`).

@@ -56,7 +56,7 @@ def start(case: Case) -> Pieces:
 
 def load_on(pieces: Pieces, channels: list[int]) -> float:
     """L of these channels."""
-    return sum(load for (_, d), load in sorted(pieces.items()) if d in channels)
+    return sum(load for (_, d), load in pieces.items() if d in channels)
 
 
 def give(pieces: Pieces, k: int, d: int, load: float) -> None:

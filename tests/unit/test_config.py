@@ -6,11 +6,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
+import pyarrow as pa
 import pytest
 
 from rebalance.config import NodeSection, Pipeline, load_pipeline
 from rebalance.errors import ConfigError
+from rebalance.partition import PartitionFunction, consistent_ring
 from rebalance.planners import PLANNERS
+from rebalance.tables import statistics
 
 GOOD = {
     "": 'tables = "tables"',
@@ -172,6 +175,16 @@ def test_nodes_give_their_channels_an_even_part_of_their_performance(tmp_path: P
     declared = with_nodes(tmp_path, channels="count = 3\ncapacities = [1.0, 2.0, 3.0]")
     assert declared.capacities() == (1.0, 2.0, 3.0)
     assert load(tmp_path, channels="count = 3").capacities() == (1.0, 1.0, 1.0)
+
+
+def test_a_planner_is_told_of_the_nodes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pipeline = with_nodes(tmp_path)
+    columns = {"slot": [7], "channel": [1], "tuples": [3], "cost": [3.0], "window_bytes": [10]}
+    monkeypatch.setattr(statistics, "read_key_stats", lambda *_: pa.table({"key": ["a"], **columns}))
+    function = PartitionFunction(version=1, channels=3, slots=consistent_ring(3))
+    request = statistics.make_request(pipeline, function, "any", mergeable=True)
+    assert request.nodes == pipeline.make_nodes()
+    assert request.capacity.tolist() == [8.0, 4.0, 8.0]
 
 
 @pytest.mark.parametrize(

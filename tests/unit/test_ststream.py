@@ -19,6 +19,7 @@ from rebalance.planners.base import Planner
 from rebalance.planners.ststream import StStream
 from rebalance.planners.ststream_metrics import balance_of, restoration_rate
 from rebalance.planning import make_plan
+from tests.bench.bench_ststream import cluster
 from tests.contract import CHECKS
 from tests.reference import ststream as plain
 from tests.strategies import active_function, request_of, requests
@@ -89,7 +90,7 @@ def any_case(random: Random) -> plain.Case:
 def test_every_piece_ends_where_the_plain_transcription_puts_it(seed: int) -> None:
     random = Random(seed)
     seen = {"moved": 0, "split": 0, "between": 0}
-    for _ in range(200):
+    for _ in range(120):
         case = any_case(random)
         request = request_for(case)
         planner = StStream(theta=case.theta)
@@ -107,7 +108,7 @@ def test_every_piece_ends_where_the_plain_transcription_puts_it(seed: int) -> No
 @pytest.mark.parametrize("seed", range(5))
 def test_run_on_its_own_output_it_changes_nothing(seed: int) -> None:
     random = Random(100 + seed)
-    for _ in range(200):
+    for _ in range(120):
         case = any_case(random)
         request = request_for(case)
         planner = StStream(theta=case.theta)
@@ -137,22 +138,6 @@ def test_where_states_merge_no_channel_stays_above_l_max(request: Request, theta
     proposal = StStream(theta=theta).propose(request)
     loads = channel_loads(request.stats.cost, proposal.channel, request.channels, proposal.splits)
     assert loads.max() <= (1 + theta) * loads.mean() * (1 + 1e-6)
-
-
-def cluster(seed: int, keys: int = 400) -> Request:
-    """Seven nodes of three channels, loaded from 11 to 88 as in the paper's run, by many keys of Zipf's sizes."""
-    rng = np.random.default_rng(seed)
-    share = np.array([88, 70, 60, 45, 30, 20, 11]) / 324
-    node = rng.choice(7, keys, p=share)
-    cost = np.ceil(1000 * rng.permutation(np.arange(1.0, keys + 1) ** -0.6))
-    return Request(
-        stats=KeyStats(np.arange(keys), np.arange(keys, dtype=np.int32), cost, cost, cost),
-        current=(3 * node + rng.choice(3, keys, p=[0.6, 0.3, 0.1])).astype(np.int32),
-        ring=np.zeros(SLOTS, dtype=np.int32),
-        capacity=np.ones(21),
-        limits=Limits(max_routes=keys),
-        nodes=tuple(Node(f"s{i}", (3 * i, 3 * i + 1, 3 * i + 2), cores=4, ghz=2.4, memory=8) for i in range(7)),
-    )
 
 
 @pytest.mark.parametrize("mergeable", [False, True])
