@@ -13,7 +13,9 @@ from `rebalance.bounds` what a plan must cost at least, and looks for the plan t
 4. *Place*, heaviest first: at home where that leaves enough to fill what is too low, else where there is most room, else where
    making way costs least. Then 2 again, until no channel is over. What moved does not move again, so it ends.
 5. *Take back* moves that turned out not to be needed, dearest first.
-6. *Second thoughts.* Plans in which one of the heaviest moved keys stays, if they cost less.
+6. *Second thoughts.* Plans in which one of the heaviest moved keys stays, if they cost less. Of few keys (`exchange.MOST_KEYS`), where
+   one more or less matters, also small exchanges and seeded walks through neighbouring plans (simulated annealing), unless the plan is at its
+   bound already.
 7. *Table.* μ starts low, just enough to prefer few large keys among equals. If the table is larger than max_routes, μ is raised until it
    fits: fewer keys leave home, and more of those whose state has become small go back.
 
@@ -22,7 +24,8 @@ nothing. No guarantee to come within θ_max whenever that is possible (it is NP-
 far from the best it is at most. Where a key is too heavy for any channel it gets one to itself and the others share what is left.
 If max_bytes or max_routes cannot be met within θ_max, the least θ at which they are is looked for.
 
-Time: O(K log K) for the keys of a few channels, once per price tried, plus N per moved key. Memory: about 6 arrays of the keys' length.
+Time: O(K) to find the keys a plan may need (about an eighth of 10^6), then O(n log n) for those n, once per price tried, plus N per moved
+key; with few keys at most a few tenths of a second for each walk. Memory: about 6 arrays of the keys' length.
 """
 
 from __future__ import annotations
@@ -36,7 +39,7 @@ from rebalance.bounds import least_migration
 from rebalance.errors import ConfigError
 from rebalance.measure import channel_loads, thetas
 from rebalance.model import Indices, Ints, Limits, Proposal, Request
-from rebalance.planners.exchange import MOST_KEYS, exchanged
+from rebalance.planners.exchange import MOST_KEYS, exchanged, walked
 from rebalance.planners.frugal_board import Prices, Task, prices_of, settle, shortlist, task_of
 
 #: The least price of a route, as a share of the mean state of a key: enough to prefer one large key to many small ones.
@@ -50,6 +53,8 @@ _SHARES = (1.0, 0.3, 0.0)
 #: How many of the heaviest moved keys are tried without where there are many keys; where there are few, so many by their channels.
 _SECOND_THOUGHTS = 8
 _MORE_THOUGHTS = 400
+#: Temperatures at which walks begin, in bytes of a typical moved key.
+_HOT = (1.0, 0.3)
 #: A plan this near to the bound needs no second thoughts.
 _GOOD = 0.001
 #: How often θ is halved between what there is and what is asked, where limits do not allow the latter.
@@ -125,21 +130,37 @@ def _search(request: Request, task: Task, route: float, theta: float) -> _Plan:
     small = len(request.stats) <= MOST_KEYS
     good = (1 + _GOOD) * least_migration(request, theta) if small else 0.0
     prices = prices_of(task, route)
-    plan = _attempt(task, prices, max_routes)
-    plan = _second_thoughts(task, plan, prices, len(request.stats), good)
+    plan = first = _second_thoughts(task, _attempt(task, prices, max_routes), prices, len(request.stats), good)
     if plan.routes > max_routes:
         plan, prices = _with_smaller_table(task, plan, prices, max_routes)
         plan = _second_thoughts(task, plan, prices, max_routes, good)
         plan = _fill_table(task, plan, max_routes)
+    if _small(task) and (plan.missed > 0.0 or plan.bytes > good):
+        plan = _walks(task, plan, first, max_routes)
     return plan
+
+
+def _walks(task: Task, plan: _Plan, first: _Plan, max_routes: int) -> _Plan:
+    """The cheapest of what walks lead to from the plan and, if that is another, from the one that came before it was brought within max_routes."""
+    found = [plan]
+    for start in (plan,) if first is plan else (plan, first):
+        for hot in _HOT:
+            channel = walked(task, start.channel, max_routes, hot)
+            start = replace(_described(task, *exchanged(task, channel, max_routes)), banned=start.banned)
+            found.append(start)
+    return min(found, key=lambda way: (max(way.routes, max_routes), *way.worth(0.0)))
 
 
 def _attempt(task: Task, prices: Prices, max_routes: int, banned: tuple[int, ...] = ()) -> _Plan:
     """Step 2 to 5 with these keys staying."""
     channel, missed = settle(task, prices, np.array(banned, dtype=np.int64))
     if _small(task):
-        channel, missed = exchanged(task, channel, max_routes)
+        channel, missed = exchanged(task, channel, max(_routes(task, channel), max_routes))
     return replace(_described(task, channel, missed), banned=banned)
+
+
+def _routes(task: Task, channel: Ints) -> int:
+    return task.other_routes + int(np.count_nonzero(channel != task.home))
 
 
 def _small(task: Task) -> bool:
@@ -149,8 +170,7 @@ def _small(task: Task) -> bool:
 
 def _described(task: Task, channel: Ints, missed: float) -> _Plan:
     moved = np.flatnonzero(channel != task.current)
-    routes = task.other_routes + int(np.count_nonzero(channel != task.home))
-    return _Plan(channel, missed, moved, float(task.state[moved].sum()), routes)
+    return _Plan(channel, missed, moved, float(task.state[moved].sum()), _routes(task, channel))
 
 
 def _with_smaller_table(task: Task, plan: _Plan, prices: Prices, max_routes: int) -> tuple[_Plan, Prices]:
@@ -174,7 +194,7 @@ def _at_higher_price(
         prices = prices_of(task, max(least, share * price), price)
         found += [(_attempt(task, prices, max_routes, banned), prices) for banned in sorted({(), plan.banned})]
         routes = min(way[0].routes for way in found[-2:])
-        if max_routes * _FULL <= routes <= max_routes and not _small(task):
+        if max_routes * _FULL <= routes <= max_routes:
             break
         low, high = (low, price) if routes <= max_routes else (price, high)
         price = 4 * low if high == np.inf else (low + high) / 2
@@ -225,7 +245,8 @@ def _second_thoughts(task: Task, plan: _Plan, prices: Prices, max_routes: int, g
         if other.worth(prices.route) < plan.worth(prices.route) and other.routes <= max_routes:
             plan = other
     if small:
-        plan = replace(_described(task, *exchanged(task, plan.channel, max_routes, thorough=True)), banned=plan.banned)
+        channel, missed = exchanged(task, plan.channel, max(plan.routes, max_routes), thorough=True)
+        plan = replace(_described(task, channel, missed), banned=plan.banned)
     return plan
 
 

@@ -17,7 +17,7 @@ from rebalance.planning import make_plan
 from rebalance.simulate.intervals import steps
 from rebalance.workload import Workload
 from tests.reference import mip
-from tests.reference.exhaustive import least_migration_exactly, least_theta_exactly
+from tests.reference.exhaustive import least_migration_exactly, least_migration_of_all, least_theta_exactly
 from tests.strategies import active_function, request_of, requests
 
 
@@ -39,11 +39,19 @@ def test_no_plan_within_the_bounds_theta_moves_fewer_bytes(request: Request) -> 
     held_to(request, least_migration_exactly(request, theta), certified.bytes)
 
 
-def random_request(seed: int) -> Request:
+@settings(max_examples=60, deadline=None)
+@given(request=requests(max_keys=5, max_channels=3))
+def test_the_search_leaves_out_nothing_that_counts(request: Request) -> None:
+    theta = request.limits.theta_max
+    assert least_migration_exactly(request, theta) == pytest.approx(least_migration_of_all(request, theta))
+
+
+def random_request(seed: int, size: tuple[int, int] | None = None) -> Request:
     """Skewed costs, states that have little to do with them, crowded channels: where rooms and heavy keys matter."""
     rng = np.random.default_rng(seed)
     channels = int(rng.integers(2, 5))
     keys = int(rng.integers(2, {2: 12, 3: 9, 4: 7}[channels] + 1))
+    keys, channels = size or (keys, channels)
     cost = [rng.random(keys), 1 / np.arange(1, keys + 1) ** 0.85, rng.exponential(1, keys) ** 2][seed % 3]
     current = rng.integers(0, channels, keys)
     current = np.where(rng.random(keys) < 0.4, 0, current).astype(np.int32)
@@ -67,15 +75,25 @@ def test_no_plan_for_skewed_costs_moves_fewer_bytes(first: int) -> None:
         held_to(request, least_migration_exactly(request, theta), certified.bytes)
 
 
+@pytest.mark.parametrize("first", range(0, 60, 20), ids=lambda first: f"requests {first} to {first + 19}")
+def test_no_plan_for_twelve_keys_on_four_channels_is_better_than_the_bounds(first: int) -> None:
+    for seed in range(first, first + 20):
+        request = random_request(seed, size=(12, 4))
+        certified = bound(request)
+        held_to(request, least_theta_exactly(request), certified.theta)
+        theta = max(certified.theta, request.limits.theta_max)
+        held_to(request, least_migration_exactly(request, theta), certified.bytes)
+
+
 @pytest.mark.parametrize("window", [1, 5])
-@pytest.mark.parametrize("max_routes", [3000, 12])
+@pytest.mark.parametrize(("keys", "channels", "max_routes"), [(60, 3, 3000), (60, 3, 12), (150, 4, 3000), (150, 4, 15)])
 def test_the_best_solution_of_the_program_is_never_below_the_bound_and_seldom_far_above(
-    window: int, max_routes: int
+    window: int, keys: int, channels: int, max_routes: int
 ) -> None:
-    workload = Workload(keys=60, channels=3, seed=1)
+    workload = Workload(keys=keys, channels=channels, seed=1)
     limits = Limits(theta_max=0.08, max_routes=max_routes)
     ratios = []
-    for interval, request, plan in steps(make_planner("frugal"), workload, 5, limits=limits, window=window):
+    for interval, request, plan in steps(make_planner("frugal"), workload, 4, limits=limits, window=window):
         if interval.number > 2 and plan.bound > 0:
             solved = mip.solve(request, seconds=5.0)
             held_to(request, solved.bytes, plan.bound)

@@ -1,0 +1,198 @@
+"""Frugal comes within θ_max on both sides wherever it can, for little more than any plan must pay, in a table that does not grow."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+from rebalance.errors import ConfigError
+from rebalance.model import Floats, Ints, KeyStats, Limits, Request
+from rebalance.partition import SLOTS
+from rebalance.planners import make_planner
+from rebalance.planners.frugal import Frugal
+from rebalance.planners.frugal_board import choose, prices_of, shortlist, task_of
+from rebalance.simulate.intervals import steps
+from rebalance.workload import Workload
+from tests.reference import mip
+from tests.reference.exhaustive import least_migration_exactly
+from tests.strategies import request_of, requests
+
+
+def loads(request: Request, channel: Ints) -> Floats:
+    """Load of each channel, of its fair load."""
+    return np.bincount(channel, weights=request.stats.cost, minlength=request.channels) / request.fair
+
+
+def moved_bytes(request: Request, channel: Ints) -> float:
+    return float(request.stats.state[channel != request.current].sum())
+
+
+@pytest.mark.parametrize("window", [1, 5])
+@pytest.mark.parametrize("theta_max", [0.08, 0.02])
+def test_every_interval_is_within_theta_max_near_the_bound_and_within_max_routes(theta_max: float, window: int) -> None:
+    ratios = []
+    limits = Limits(theta_max=theta_max, max_routes=1500)
+    for _, request, plan in steps(Frugal(), Workload(keys=20_000, seed=3), 8, limits=limits, window=window):
+        assert plan.after.theta <= theta_max * (1 + 1e-9)
+        assert len(plan.function.routes) <= 1500
+        if plan.bound > 0.005 * request.stats.state.sum():
+            ratios.append(plan.moved_bytes / plan.bound)
+    assert len(ratios) >= 6
+    assert np.mean(ratios) <= 1.03
+
+
+def test_mixed_moves_a_third_more_on_the_same_intervals() -> None:
+    moved = {}
+    for name in ("frugal", "mixed"):
+        plans = steps(make_planner(name), Workload(keys=20_000), 8, limits=Limits(), window=1)
+        moved[name] = sum(plan.moved_bytes for _, _, plan in plans)
+    assert moved["mixed"] > 1.3 * moved["frugal"]
+
+
+def test_a_table_of_forty_intervals_is_no_larger_than_one_of_twenty() -> None:
+    routes = [
+        len(plan.function.routes)
+        for _, _, plan in steps(Frugal(), Workload(keys=5_000, channels=8), 40, limits=Limits(), window=1)
+    ]
+    assert max(routes[20:]) <= 1.25 * max(routes[:20])
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("max_routes", [3000, 20], ids=["free table", "full table"])
+def test_mid_size_plans_cost_hardly_more_than_the_optimum_of_the_program(seed: int, max_routes: int) -> None:
+    ratios = []
+    workload, limits = Workload(keys=100, channels=3, seed=seed), Limits(max_routes=max_routes)
+    for interval, request, plan in steps(Frugal(), workload, 5, limits=limits, window=1 + 4 * (seed % 2)):
+        solved = mip.solve(request, seconds=10.0)
+        if interval.number > 2 and 0 < solved.bytes < np.inf:
+            assert plan.moved_bytes >= solved.bound * (1 - 1e-6)
+            ratios.append(plan.moved_bytes / solved.bytes)
+    assert np.mean(ratios) <= 1.015
+
+
+@settings(max_examples=60, deadline=None)
+@given(request=requests(max_keys=8, max_channels=3, plain=True))
+def test_where_any_plan_meets_every_limit_so_does_the_plan(request: Request) -> None:
+    theta = request.limits.theta_max
+    if least_migration_exactly(request, theta) < np.inf:
+        channel = Frugal().propose(request).channel
+        routes = int(np.count_nonzero(channel != request.home))
+        if request.stats.cost.sum() > 0:
+            assert np.abs(loads(request, channel) - 1).max() <= theta + 1e-6
+        assert routes <= request.limits.max_routes
+
+
+def shards(seed: int, number: int = 128, channels: int = 16, z: float = 0.25) -> Request:
+    """Shards of equal size with skewed loads, dealt out in turn."""
+    cost = np.random.default_rng(seed).permutation(np.rint(1e6 / np.arange(1.0, number + 1) ** z))
+    slots = np.arange(number, dtype=np.int32)
+    ring = np.arange(SLOTS, dtype=np.int32) % channels
+    return Request(
+        stats=KeyStats(slots, slots, cost, cost, np.ones(number)),
+        current=ring[slots],
+        ring=ring,
+        capacity=np.ones(channels),
+        limits=Limits(theta_max=0.05, max_routes=number),
+    )
+
+
+@pytest.mark.parametrize("seed", [0, 3])
+def test_shards_of_one_size_are_balanced_with_the_fewest_moves_and_few_on_each_channel(seed: int) -> None:
+    request = shards(seed)
+    channel = Frugal(max_keys=9).propose(request).channel
+    assert np.abs(loads(request, channel) - 1).max() <= 0.05 + 1e-9
+    assert np.bincount(channel).max() <= 9
+    assert moved_bytes(request, channel) == pytest.approx(
+        mip.solve(request).bytes
+    )  # which may put any number on a channel
+
+
+def test_a_shard_too_heavy_for_any_channel_gets_one_to_itself() -> None:
+    request = shards(0, z=0.75)
+    channel = Frugal().propose(request).channel
+    over = np.flatnonzero(loads(request, channel) > 1.05 + 1e-9)
+    assert len(over) > 0
+    assert (np.bincount(channel)[over] == 1).all()
+
+
+@pytest.mark.parametrize("max_keys", [9, 16])
+def test_no_channel_holds_more_than_max_keys_where_that_can_be(max_keys: int) -> None:
+    request = shards(1)
+    crowded = replace(request, current=(request.current // 4).astype(np.int32))
+    assert np.bincount(Frugal(max_keys=max_keys).propose(crowded).channel).max() <= max_keys
+
+
+def test_a_channel_that_may_hold_no_key_is_refused() -> None:
+    with pytest.raises(ConfigError, match="max_keys must be at least 1, got 0"):
+        Frugal(max_keys=0)
+
+
+def test_a_plan_on_the_plan_moves_nothing() -> None:
+    for _, request, _ in steps(Frugal(), Workload(keys=2_000, channels=6), 3, limits=Limits(), window=5):
+        channel = Frugal().propose(request).channel
+        again = Frugal().propose(replace(request, current=channel)).channel
+        assert moved_bytes(replace(request, current=channel), again) == 0
+
+
+def test_small_problems_that_need_a_walk_are_planned_alike_every_time() -> None:
+    request = shards(2, z=0.3)
+    one, two = Frugal(max_keys=9).propose(request), Frugal(max_keys=9).propose(request)
+    assert one.channel.tolist() == two.channel.tolist()
+
+
+def test_moves_that_turn_out_not_to_be_needed_are_taken_back() -> None:
+    # 6 on channel 0 may hold 5.5; the key of cost 1 is enough, though the key of cost 3 is the cheaper one per cost.
+    request = request_of(cost=[3, 1, 2, 4], state=[3, 2, 9, 9], home=[0, 0, 0, 1], theta_max=0.1)
+    assert Frugal().propose(request).channel.tolist() == [0, 1, 0, 1]
+
+
+def test_a_key_whose_route_is_worth_more_than_its_state_goes_home() -> None:
+    # Channel 0 must shed 2; key 1, away from home with hardly any state, gives its route back on the way.
+    request = request_of(
+        cost=[4, 1, 1, 1, 1, 4],
+        state=[50, 1, 60, 50, 1, 50],
+        home=[0, 1, 0, 0, 1, 1],
+        current=[0, 0, 0, 0, 0, 1],
+        theta_max=0.0,
+    )
+    assert Frugal().propose(request).channel.tolist() == [0, 1, 0, 0, 1, 1]
+
+
+def test_limits_that_do_not_allow_theta_max_are_held_and_said() -> None:
+    request = request_of(cost=[4, 4, 4, 4], home=[0, 0, 0, 0], channels=2, theta_max=0.0, max_bytes=4)
+    proposal = Frugal().propose(request)
+    assert moved_bytes(request, proposal.channel) <= 4
+    assert any("max_bytes or max_routes do not allow θ_max 0" in note for note in proposal.notes)
+
+
+def test_the_keys_to_shed_are_the_cheapest_combination() -> None:
+    cost, price = np.array([5.0, 4.0, 3.0]), np.array([5.5, 4.6, 4.0])
+    assert sorted(choose(cost, price, 7.0, 8.0).tolist()) == [1, 2]  # 4 + 3 for 8.6, not 5 + 3 for 9.5
+
+
+def test_light_keys_that_would_leave_too_little_are_not_chosen() -> None:
+    # 24 keys: the ten heaviest are tried in every combination, the others complete them without taking the channel below its limit.
+    cost = np.append(np.full(12, 2.0), np.full(12, 0.5))
+    price = np.append(np.full(12, 1.0), np.full(12, 0.4))
+    chosen = choose(cost, price, 2.4, 2.6)
+    assert 2.4 <= cost[chosen].sum() <= 2.6
+
+
+def test_the_shortlist_has_the_cheapest_keys_of_every_channel_and_the_heaviest_of_all() -> None:
+    *_, (_, request, _) = steps(Frugal(), Workload(keys=20_000, z=0.5, seed=2), 3, limits=Limits(), window=5)
+    task = task_of(request, 0.08, len(request.stats))
+    listed = np.zeros(len(request.stats), dtype=np.bool_)
+    listed[shortlist(task, 1e-3)] = True
+    heaviest = np.argsort(-request.stats.cost)[:200]
+    assert listed[heaviest].all()
+    assert listed[request.current != request.home].all()
+    prices = prices_of(task, 1e-3)
+    for d in range(request.channels):
+        keys = prices.order[prices.ends[d] : prices.ends[d + 1]]
+        cheapest = keys[: int(np.argmin(np.append(listed[keys], False)))]
+        light = cheapest[~np.isin(cheapest, heaviest)]
+        assert len(cheapest) == len(keys) or task.cost[light].sum() >= 0.09 * task.high[d]
+    assert listed.mean() < 0.5
