@@ -8,24 +8,95 @@ import pytest
 from polars.testing import assert_frame_equal
 from pyspark.sql import SparkSession
 
+from rebalance.config import Pipeline, load_pipeline
 from rebalance.history import read_history
 from rebalance.run import run_intervals
 from rebalance.tables.reader import open_tables
-from tests.world import expected_matches, first_interval, make_world, stored, stored_results
+from tests.world import WINDOWED_SUM, expected_matches, first_interval, make_world, stored, stored_results
+
+INTERVALS = 2
+NODES = """
+[[nodes]]
+name = "large"
+channels = [0, 1]
+cores = 8
+ghz = 3.0
+memory = 32
+[[nodes]]
+name = "small"
+channels = [2, 3]
+cores = 4
+ghz = 2.0
+memory = 16
+"""
+EAGER = "[planning.parameters]\ntau = 0.01\n"
+
+
+def check_state_is_where_the_function_says(pipeline: Pipeline) -> None:
+    opened = open_tables(pipeline.tables)
+    state = stored(pipeline, "state", version=opened.state_version)
+    assert state["channel"].to_list() == opened.function.channel_of(state["key"].to_list()).tolist()
 
 
 @pytest.mark.parametrize("planner", ["redist", "readj", "frugal"])
 def test_a_planner_named_in_the_file_moves_state_and_keeps_results(
     spark: SparkSession, tmp_path: Path, planner: str
 ) -> None:
-    pipeline = make_world(tmp_path, planner=planner, intervals=2)
-    assert run_intervals(pipeline) == 2
+    pipeline = make_world(tmp_path, planner=planner, intervals=INTERVALS)
+    assert run_intervals(pipeline) == INTERVALS
     records = read_history(pipeline.tables)
     assert {record.planner for record in records} == {planner}
     assert "migrate" in {record.kind for record in records}
-    opened = open_tables(pipeline.tables)
-    state = stored(pipeline, "state", version=opened.state_version)
-    assert state["channel"].to_list() == opened.function.channel_of(state["key"].to_list()).tolist()
-    for number in range(2):
+    check_state_is_where_the_function_says(pipeline)
+    for number in range(INTERVALS):
         interval = first_interval(pipeline).shifted(number)
         assert_frame_equal(stored_results(pipeline, interval), expected_matches(pipeline, interval), check_dtypes=False)
+
+
+@pytest.fixture(scope="module")
+def single(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Pipeline:
+    """The same events on one channel, where nothing can be split, moved or merged."""
+    folder = tmp_path_factory.mktemp("single")
+    pipeline = make_world(folder, operator=WINDOWED_SUM, channels=1, planner="keep", intervals=INTERVALS)
+    assert run_intervals(pipeline) == INTERVALS
+    return pipeline
+
+
+@pytest.mark.parametrize(
+    ("planner", "more", "changes"),
+    [
+        pytest.param("hybrid", "", True, id="hybrid"),
+        pytest.param("pkg", "", True, id="pkg"),
+        # What it does depends on the seconds that Spark measures.
+        pytest.param("cg", "", False, id="cg"),
+        pytest.param("ststream", NODES, True, id="ststream on two nodes"),
+        pytest.param("halving", EAGER, True, id="halving"),
+        pytest.param("doubling", EAGER, True, id="doubling"),
+        pytest.param("halving", EAGER, True, id="halving, state stays where it was made"),
+    ],
+)
+def test_splits_tokens_and_virtual_workers_give_the_results_of_a_single_channel(
+    single: Pipeline,
+    tmp_path: Path,
+    request: pytest.FixtureRequest,
+    planner: str,
+    more: str,
+    changes: bool,
+) -> None:
+    pipeline = make_world(
+        tmp_path, operator=WINDOWED_SUM, planner=planner, events_folder=Path(single.source.path), more=more
+    )
+    state_stays = "state stays" in request.node.callspec.id
+    if state_stays:
+        text = pipeline.file.read_text().replace("theta_max", 'consistency = "merge"\ntheta_max')
+        pipeline.file.write_text(text)
+        pipeline = load_pipeline(pipeline.file)
+    assert run_intervals(pipeline) == INTERVALS
+    records = read_history(pipeline.tables)
+    assert {record.planner for record in records} == {planner}
+    assert "apply" in {record.decision for record in records} or not changes
+    if not state_stays:
+        check_state_is_where_the_function_says(pipeline)
+    for number in range(INTERVALS):
+        interval = first_interval(pipeline).shifted(number)
+        assert_frame_equal(stored_results(pipeline, interval), stored_results(single, interval))
