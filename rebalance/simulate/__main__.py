@@ -90,7 +90,9 @@ def _compare(console: Console, given: argparse.Namespace) -> None:
     )
     title = f"{stream.name}: {len(stream):,} tuples, {how}, load {given.load:g}, {given.sources} source(s)"
     console.print(outcome_table(outcomes, seconds, title))
-    console.print("Latency in service times of a mean channel. Imbalance is max U - mean U with U = load / capacity.")
+    console.print(
+        "Imbalance: max U - mean U, U = load / capacity, of the whole run; beside it that of a slot, in the last quarter. Latency: in service times of a mean channel."
+    )
     if given.figure:
         widths = {
             n: [_run(scheme, stream, Cluster.alike(n), given) for scheme in schemes] for n in _widths(given.widths)

@@ -13,9 +13,10 @@ from rebalance.model import Floats
 
 @dataclass(frozen=True)
 class Cluster:
-    """Capacities of the channels, in phases. Only their ratios within a phase count: each phase is scaled to a mean of 1,
+    """Capacities of the channels, in phases.
 
-    so that a change shifts capacity between channels and leaves the sum as it was, as in the paper.
+    Only their ratios within a phase count: each phase is scaled to a mean of 1, so that a change shifts capacity between channels and
+    leaves the sum as it was, as in the paper.
     """
 
     #: Capacities of the first phase, then of every later one; all of the same length.

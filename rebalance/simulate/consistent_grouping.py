@@ -12,7 +12,8 @@ old signal would move a worker nobody can bear); of a busy channel the virtual w
 move at the end of the slot (the paper piggybacks it on acknowledgements).
 
 Where it comes to rest: with busy = idle = the load, every channel ends, and stays, less than one virtual worker from its optimum
-α·n·cap(d)/Σcap. With a band between them it stops as soon as no channel is busy or no channel is idle: usually all within the band.
+α·n·cap(d)/Σcap. With a band between them it stops as soon as no channel is busy or none is
+idle, which may leave others outside the band; a channel whose optimum lies between two numbers, neither of them in the band, goes to and fro.
 """
 
 from __future__ import annotations

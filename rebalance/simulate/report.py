@@ -36,10 +36,10 @@ def outcome_table(outcomes: Sequence[Outcome], seconds: Sequence[float], title: 
     table.add_column("scheme", no_wrap=True)
     for column in (
         "imbalance\nmean loads",
+        "last\nquarter",
         "memory\nkeys",
         "channels\nper key",
         "latency\nmean",
-        "latency\np50",
         "latency\np99",
         "longest\nqueue, end",
         "finished",
@@ -50,16 +50,21 @@ def outcome_table(outcomes: Sequence[Outcome], seconds: Sequence[float], title: 
         table.add_row(
             outcome.scheme,
             f"{outcome.imbalance[-1]:.4f}",
+            f"{outcome.settled_imbalance:.3f}",
             f"{outcome.memory[-1]:,}",
             f"{outcome.replication:.2f}",
-            f"{outcome.latency.mean(dtype=np.float64):,.1f}",
-            f"{outcome.percentile(50):,.1f}",
-            f"{outcome.percentile(99):,.1f}",
+            _time(float(outcome.latency.mean(dtype=np.float64))),
+            _time(outcome.percentile(99)),
             f"{outcome.queue[-1].max():,}",
             f"{outcome.throughput:.1%}",
             f"{outcome.tuples[-1] / took / 1e6:.1f}",
         )
     return table
+
+
+def _time(value: float) -> str:
+    """No decimals where they say nothing."""
+    return f"{value:,.1f}" if value < 1000 else f"{value:,.0f}"
 
 
 def draw(
@@ -119,7 +124,7 @@ def _over_time(axis: Any, outcomes: Sequence[Outcome], values: Sequence[Any], ch
     """A line per scheme over the tuples that have arrived; dotted where capacities change."""
     for place, (outcome, line) in enumerate(zip(outcomes, values, strict=True)):
         # Those drawn first are thicker: one that is covered by another still shows at its edges.
-        width = 1.1 + 0.9 * (len(outcomes) - 1 - place)
+        width = 1.0 + 0.6 * (len(outcomes) - 1 - place)
         axis.plot(outcome.tuples / 1e6, line, color=STYLES[outcome.scheme][0], linewidth=width, label=outcome.scheme)
     for share in changes:
         axis.axvline(share * outcomes[0].tuples[-1] / 1e6, color="#888888", linewidth=0.9, linestyle=":")

@@ -76,6 +76,11 @@ class Outcome:
         return np.asarray(self.utilisation.max(axis=1) - self.utilisation.mean(axis=1))
 
     @property
+    def settled_imbalance(self) -> float:
+        """Mean of `slot_imbalance` over the last quarter of the slots: what a scheme that adapts has come to."""
+        return float(self.slot_imbalance[-max(len(self.slot_imbalance) // 4, 1) :].mean())
+
+    @property
     def processed(self) -> Indices:
         """Tuples finished by the end of each slot."""
         return np.asarray(self.tuples - self.queue.sum(axis=1))
