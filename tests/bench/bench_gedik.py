@@ -149,7 +149,7 @@ def our_search(request: Request) -> Any:
 
 def print_growth(tracked: int, plot: str) -> None:
     """Milliseconds against R and against N, with the exponent between the last two of a doubling row."""
-    many = [tracked // 4, tracked // 2, tracked, 2 * tracked, 4 * tracked]
+    many = [tracked // 4, tracked // 2, tracked, 2 * tracked]
     wide = [4, 8, 16, 32, 64]
     against_r = {name: [milliseconds(name, r, 10) for r in many] for name in PLAIN}
     against_n = {name: [milliseconds(name, tracked, n) for n in wide] for name in PLAIN}
