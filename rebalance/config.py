@@ -151,7 +151,7 @@ class NodeSection(_Section):
 class Planning(_Section):
     """When and how the partitioning function is rebuilt."""
 
-    planner: str = Field("mixed", description="The algorithm; docs/planners.md compares them.")
+    planner: str = Field("frugal", description="The algorithm; docs/planners.md compares them.")
     parameters: dict[str, Any] = Field(
         default_factory=dict, description="The planner's own parameters, in its paper's letters."
     )

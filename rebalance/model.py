@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rebalance.errors import ConfigError, PlannerError
-from rebalance.partition import PartitionFunction, Share
+from rebalance.partition import PartitionFunction, Share, channels_at
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int32]
@@ -133,7 +133,7 @@ class Request:
     @cached_property
     def home(self) -> Ints:
         """h(k): channel of each key by the ring alone."""
-        return self.ring[self.stats.slots]
+        return channels_at(self.ring, self.stats.slots)
 
     @cached_property
     def open_capacity(self) -> Floats:

@@ -17,8 +17,9 @@ from rebalance.planners.frugal_board import Task
 if TYPE_CHECKING:
     from rebalance.planners.exchange_kernel import Table
 
-#: Most keys for which it is tried.
+#: Most keys for which exchanges are tried, and most for which walks are: with more of them walks found next to nothing.
 MOST_KEYS = 4000
+MOST_WALKED = 500
 #: Moves that are looked at; about a tenth of a second.
 _WORK = 500_000
 #: Steps of a walk: so many for each key, and never more than that, about two tenths of a second.

@@ -14,8 +14,8 @@ from `rebalance.bounds` what a plan must cost at least, and looks for the plan t
    making way costs least. Then 2 again, until no channel is over. What moved does not move again, so it ends.
 5. *Take back* moves that turned out not to be needed, dearest first.
 6. *Second thoughts.* Plans in which one of the heaviest moved keys stays, if they cost less. Of few keys (`exchange.MOST_KEYS`), where
-   one more or less matters, also small exchanges and seeded walks through neighbouring plans (simulated annealing), unless the plan is at its
-   bound already.
+   one more or less matters, also small exchanges; of very few (`exchange.MOST_WALKED`) seeded walks through neighbouring plans (simulated annealing),
+   unless the plan is at its bound already.
 7. *Table.* μ starts low, just enough to prefer few large keys among equals. If the table is larger than max_routes, μ is raised until it
    fits: fewer keys leave home, and more of those whose state has become small go back.
 
@@ -39,7 +39,7 @@ from rebalance.bounds import least_migration
 from rebalance.errors import ConfigError
 from rebalance.measure import channel_loads, thetas
 from rebalance.model import Indices, Ints, Limits, Proposal, Request
-from rebalance.planners.exchange import MOST_KEYS, exchanged, walked
+from rebalance.planners.exchange import MOST_KEYS, MOST_WALKED, exchanged, walked
 from rebalance.planners.frugal_board import Prices, Task, prices_of, settle, shortlist, task_of
 
 #: The least price of a route, as a share of the mean state of a key: enough to prefer one large key to many small ones.
@@ -135,7 +135,7 @@ def _search(request: Request, task: Task, route: float, theta: float) -> _Plan:
         plan, prices = _with_smaller_table(task, plan, prices, max_routes)
         plan = _second_thoughts(task, plan, prices, max_routes, good)
         plan = _fill_table(task, plan, max_routes)
-    if _small(task) and (plan.missed > 0.0 or plan.bytes > good):
+    if _small(task) and len(task.cost) <= MOST_WALKED and (plan.missed > 0.0 or plan.bytes > good):
         plan = _walks(task, plan, first, max_routes)
     return plan
 

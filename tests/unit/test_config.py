@@ -77,7 +77,7 @@ def test_every_knob_says_what_it_means() -> None:
             {"planning": 'planner = "mixd"'}, "Did you mean 'mixed'", id="an unknown planner names the nearest one"
         ),
         pytest.param(
-            {"planning": "[planning.parameters]\nbta = 1"},
+            {"planning": 'planner = "mixed"\n[planning.parameters]\nbta = 1'},
             "Did you mean 'beta'",
             id="an unknown planner parameter names the nearest one",
         ),

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from rebalance.errors import ConfigError
 from rebalance.hashing import hash_longs
-from rebalance.partition import REPLICAS, SLOT_SHIFT, SLOTS, consistent_ring
+from rebalance.partition import REPLICAS, SLOT_SHIFT, SLOTS, channels_at, consistent_ring
 
 
 def clockwise_successor(point: int, points: dict[int, int]) -> int:
@@ -77,3 +77,10 @@ def test_more_replicas_make_the_shares_more_even() -> None:
 def test_a_ring_without_channels_is_refused_with_what_to_change() -> None:
     with pytest.raises(ConfigError, match="Exclude fewer channels"):
         consistent_ring(2, excluded={0, 1})
+
+
+@pytest.mark.parametrize("channels", [3, 300], ids=["a byte holds a channel", "a byte does not"])
+def test_many_slots_are_looked_up_as_few_are(channels: int) -> None:
+    ring = np.random.default_rng(0).integers(0, channels, SLOTS).astype(np.int32)
+    slots = np.random.default_rng(1).integers(0, SLOTS, (1 << 20) + 1).astype(np.int32)
+    assert np.array_equal(channels_at(ring, slots), ring[slots])
