@@ -12,8 +12,8 @@ one: other shares of a split key move load without moving state. So split keys a
 4. *Moves.* Otherwise `frugal` places the whole keys, with what step 3 gives to split keys taken off the channels' capacities, and step 3 is
    done again on the result.
 
-Guarantees: splits at most N / merge_below keys into at most as many shares more than there are split keys as there are channels, plus one each;
-moves the state of a split key only when its channel vanished or must be emptied; without mergeable states or heavy keys the plan is Frugal's.
+Guarantees: splits at most N / merge_below keys, into at most N shares more than two for each of them; moves the state of a split key only
+when its channel vanished or must be emptied; without mergeable states or heavy keys the plan is Frugal's.
 
 Cost: O(K) and, in step 4, Frugal's.
 """

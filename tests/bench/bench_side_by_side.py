@@ -1,38 +1,60 @@
-"""Every planner on one workload, side by side: `python -m tests.bench.bench_side_by_side`.
+"""Every planner on one workload, side by side: `python -m tests.bench.bench_side_by_side [--splitting]`.
 
 The workload is the paper's generator; a planner's plans are carried from interval to interval. Migration is put over the certified
-bound of the same interval, seconds over those of `mixed` in the same run.
+bound of the same interval, seconds over those of `mixed` in the same run. With `--splitting` the keys are more skewed, states merge, and planners that
+split keys are set beside two that do not.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
+from dataclasses import dataclass
 
 import numpy as np
 
-from rebalance.model import Limits
+from rebalance.model import Decision, Limits
 from rebalance.planners import PLANNERS, make_planner
-from rebalance.simulate.intervals import simulate
+from rebalance.planners.base import Planner
+from rebalance.simulate.intervals import simulate, steps
 from rebalance.workload import Workload
+
+#: Planners that place whole keys, for comparison.
+WHOLE = ("mixed", "frugal", "consistent")
 
 
 def main() -> int:
+    """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--keys", type=int, default=20_000)
     parser.add_argument("--channels", type=int, default=15)
     parser.add_argument("--intervals", type=int, default=10)
-    parser.add_argument("--planners", default=",".join(name for name in PLANNERS if name != "mixedbf"))
+    parser.add_argument("--splitting", action="store_true")
+    parser.add_argument("--z", type=float, help="0.85 unless given, 1.2 with --splitting")
+    parser.add_argument("--f", type=float, help="1 unless given, 0.2 with --splitting")
+    parser.add_argument("--planners", default="")
     given = parser.parse_args()
-    workload = Workload(keys=given.keys, channels=given.channels)
+    z = given.z or (1.2 if given.splitting else 0.85)
+    f = given.f or (0.2 if given.splitting else 1.0)
+    workload = Workload(keys=given.keys, channels=given.channels, z=z, f=f)
+    splitting = [name for name, planner in PLANNERS.items() if planner.splits_keys]
+    names = [*WHOLE, *splitting] if given.splitting else [n for n in PLANNERS if n not in (*splitting, "mixedbf")]
+    names = [name for name in given.planners.split(",") if name] or names
+    names.sort(key=lambda name: name != "mixed")
+    (print_splits if given.splitting else print_whole)(workload, names, given.intervals)
+    return 0
+
+
+def print_whole(workload: Workload, names: list[str], intervals: int) -> None:
+    """Balance against migration and routes."""
     seconds: dict[str, float] = {}
     sys.stdout.write(
         "| planner | max/mean reached, mean | within θ_max | state moved per interval | routes at the end | time, of mixed |\n|---|---|---|---|---|---|\n"
     )
-    for name in sorted(given.planners.split(","), key=lambda name: name != "mixed"):
+    for name in names:
         planner = make_planner(name)
         simulate(planner, workload, 2, limits=Limits(), window=5)  # compiles what is compiled
-        records = simulate(planner, workload, given.intervals, limits=Limits(), window=5)
+        records = simulate(planner, workload, intervals, limits=Limits(), window=5)
         seconds[name] = sum(record.seconds for record in records)
         within = sum(record.theta_after <= 0.08 + 1e-9 for record in records)
         moved = np.mean([record.moved_bytes / record.state_bytes for record in records])
@@ -41,7 +63,50 @@ def main() -> int:
             f"| `{name}` | {reached:.3f} | {within} of {len(records)} | {moved:.2%} | {records[-1].routes:,} | {seconds[name] / max(seconds['mixed'], 1e-9):.2f} |\n"
         )
         sys.stdout.flush()
-    return 0
+
+
+@dataclass(frozen=True)
+class Carried:
+    """What one planner's plans came to."""
+
+    planned: list[float]
+    met: list[float]
+    moved: list[float]
+    copies: list[int]
+    splits: int
+    routes: int
+    seconds: float
+
+
+def carry(planner: Planner, workload: Workload, intervals: int) -> Carried:
+    """The plans of a planner over the intervals."""
+    planned, met, moved, copies = [], [], [], []
+    seconds, splits, routes = 0.0, 0, 0
+    for _, request, plan in steps(planner, workload, intervals, limits=Limits(), window=5):
+        applied = plan.decision is Decision.APPLY
+        active = plan.after if applied else plan.before
+        planned.append(active.skewness)
+        met.append(plan.before.skewness)
+        moved.append(plan.moved_share if applied else 0.0)
+        copies.append(active.memory - len(request.stats))
+        seconds, splits, routes = seconds + plan.seconds, active.splits, active.routes
+    return Carried(planned, met[1:], moved, copies, splits, routes, seconds)
+
+
+def print_splits(workload: Workload, names: list[str], intervals: int) -> None:
+    """Balance against migration, routes, splits and memory."""
+    columns = "planner | max/mean planned, mean | met in the next interval | state moved per interval | routes | split keys | copies of keys | time, of mixed"
+    sys.stdout.write(f"| {columns} |\n|---|---|---|---|---|---|---|---|\n")
+    mixed = 0.0
+    for name in names:
+        carry(make_planner(name), workload, 2)
+        found = carry(make_planner(name), workload, intervals)
+        mixed = found.seconds if name == "mixed" else mixed
+        sys.stdout.write(
+            f"| `{name}` | {np.mean(found.planned):.3f} | {np.mean(found.met):.3f} | {np.mean(found.moved):.2%} | {found.routes:,} | "
+            f"{found.splits:,} | {np.mean(found.copies):,.0f} | {found.seconds / max(mixed, 1e-9):.2f} |\n"
+        )
+        sys.stdout.flush()
 
 
 if __name__ == "__main__":

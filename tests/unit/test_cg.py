@@ -124,6 +124,21 @@ def test_who_waited_longer_is_served_first() -> None:
     assert dict(proposal.memo) == {"busy": [0, 2], "idle": []}
 
 
+def test_of_a_busy_channels_virtual_workers_the_one_with_least_state_moves() -> None:
+    planner, known = CG(alpha=5), stats(4)
+    ring = planner.first_ring(2, ())
+    request = Request(
+        stats=known,
+        current=ring[known.slots],
+        ring=ring,
+        capacity=np.ones(2),
+        utilisation=np.array([1.0, 0.6]),
+    )
+    state = np.bincount(known.slots % 10, weights=known.state, minlength=10)
+    moved = np.flatnonzero(planner.propose(request).channel != request.current)
+    assert set((known.slots[moved] % 10).tolist()) == {int(2 * state[::2].argmin())}
+
+
 def test_capacities_are_not_read_where_utilisation_is_measured() -> None:
     planner, known = CG(), stats(3)
     ring = planner.first_ring(3, ())

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 
 from rebalance.model import KeyStats, Limits, Request
-from rebalance.partition import SLOTS, consistent_ring
+from rebalance.partition import SLOTS, Share, consistent_ring
 from rebalance.planners import PLANNERS
 from rebalance.planners.base import Planner
 from tests.contract import CHECKS
@@ -39,6 +39,18 @@ CORNERS = {
     "nothing may move": request_of(cost=[4, 3, 2, 2], home=[0, 0, 0, 0], channels=2, max_bytes=0),
     "no routes allowed": request_of(
         cost=[4, 3, 2, 2], home=[0, 0, 0, 0], current=[0, 1, 0, 0], channels=2, max_routes=0
+    ),
+    "one key is most of it, states merge": request_of(
+        cost=[90, 4, 3, 3], home=[0, 0, 1, 2], channels=4, max_bytes=5, mergeable=True
+    ),
+    "a split key on channels that vanished or are to be drained": request_of(
+        cost=[90, 4, 3, 3],
+        home=[0, 0, 1, 1],
+        current=[2, 0, 1, 1],
+        channels=3,
+        excluded=[2],
+        mergeable=True,
+        splits={0: (Share(2, 0.5), Share(3, 0.5))},
     ),
     "costs of all sizes": request_of(
         cost=[1e12, 1e-6, 3, 1e-9, 1e12], home=[0, 0, 0, 0, 0], state=[1, 10, 100, 1e9, 1e15], channels=2
@@ -74,6 +86,7 @@ def million_keys() -> Request:
         ring=ring,
         capacity=np.ones(channels),
         limits=Limits(theta_max=0.02),
+        mergeable=True,
     )
 
 

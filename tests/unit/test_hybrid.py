@@ -133,6 +133,7 @@ def test_only_keys_larger_than_a_channel_are_split_and_each_ends_level(request: 
     proposal = Hybrid().propose(request)
     assert all(cost[k] > request.fair.max() for k in proposal.splits)
     assert (0 in proposal.splits) == (request.channels > 1)
+    assert sum(map(len, proposal.splits.values())) <= 2 * len(proposal.splits) + request.channels
 
 
 def test_heavy_keys_alone_are_spread_too() -> None:

@@ -40,6 +40,10 @@ class Instance:
         self.choices = rng.integers(2, 5, len(self.cost)).astype(np.int32)
         room = self.cost.sum() + np.maximum(self.load - self.load.mean(), 0).sum() + rng.integers(0, 50)
         self.bound = np.full(self.bins, np.ceil(self.load.mean() + room / self.bins) + 1)
+        if self.bins > 1:  # one bin is almost full before anything comes
+            full = rng.integers(self.bins)
+            self.load[full] = self.bound[full] - rng.integers(0, 4)
+            self.bound[np.arange(self.bins) != full] += self.bound[full]
         self.amount = np.zeros((len(self.cost), self.bins))
 
     def agrees(self, placed: reference.Placed, load: list[float], within: float) -> None:
