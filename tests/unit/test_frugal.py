@@ -35,12 +35,12 @@ def moved_bytes(request: Request, channel: Ints) -> float:
 def test_every_interval_is_within_theta_max_near_the_bound_and_within_max_routes(theta_max: float, window: int) -> None:
     ratios = []
     limits = Limits(theta_max=theta_max, max_routes=1500)
-    for _, request, plan in steps(Frugal(), Workload(keys=20_000, seed=3), 8, limits=limits, window=window):
+    for _, request, plan in steps(Frugal(), Workload(keys=20_000, seed=3), 6, limits=limits, window=window):
         assert plan.after.theta <= theta_max * (1 + 1e-9)
         assert len(plan.function.routes) <= 1500
         if plan.bound > 0.005 * request.stats.state.sum():
             ratios.append(plan.moved_bytes / plan.bound)
-    assert len(ratios) >= 6
+    assert len(ratios) >= 4
     assert np.mean(ratios) <= 1.03
 
 
@@ -60,7 +60,7 @@ def test_a_table_of_forty_intervals_is_no_larger_than_one_of_twenty() -> None:
     assert max(routes[20:]) <= 1.25 * max(routes[:20])
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("max_routes", [3000, 20], ids=["free table", "full table"])
 def test_mid_size_plans_cost_hardly_more_than_the_optimum_of_the_program(seed: int, max_routes: int) -> None:
     ratios = []
