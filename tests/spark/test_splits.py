@@ -69,22 +69,29 @@ def _planner() -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-def moved(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Pipeline:
+def events(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two intervals more than are run."""
+    world = make_world(tmp_path_factory.mktemp("events"), intervals=INTERVALS + 2, keys=60, events=4000)
+    return Path(world.source.path)
+
+
+@pytest.fixture(scope="module")
+def moved(events: Path, tmp_path_factory: pytest.TempPathFactory) -> Pipeline:
     """Four intervals: whole, split, split otherwise, whole again; state moves."""
     folder = tmp_path_factory.mktemp("splits")
-    pipeline = make_world(folder, operator=WINDOWED_SUM, planner="scripted", intervals=INTERVALS, keys=60, events=4000)
+    pipeline = make_world(folder, operator=WINDOWED_SUM, planner="scripted", events_folder=events)
     assert run_intervals(pipeline, count=INTERVALS) == INTERVALS
     return pipeline
 
 
 @pytest.fixture(scope="module")
-def merged(moved: Pipeline, tmp_path_factory: pytest.TempPathFactory) -> Pipeline:
+def merged(events: Path, tmp_path_factory: pytest.TempPathFactory) -> Pipeline:
     """The same with state left where it was made."""
     pipeline = make_world(
         tmp_path_factory.mktemp("merged"),
         operator=WINDOWED_SUM,
         planner='scripted"\nconsistency = "merge',
-        events_folder=Path(moved.source.path),
+        events_folder=events,
     )
     assert pipeline.planning.consistency == "merge"
     assert run_intervals(pipeline, count=INTERVALS) == INTERVALS
