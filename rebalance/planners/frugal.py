@@ -41,6 +41,7 @@ from rebalance.measure import channel_loads, thetas
 from rebalance.model import Indices, Ints, Limits, Proposal, Request
 from rebalance.planners.exchange import MOST_KEYS, MOST_WALKED, exchanged, walked
 from rebalance.planners.frugal_board import Prices, Task, prices_of, settle, shortlist, task_of
+from rebalance.planners.frugal_table import fewest_routes, least_theta
 
 #: The least price of a route, as a share of the mean state of a key: enough to prefer one large key to many small ones.
 _ROUTE = 0.05
@@ -59,6 +60,8 @@ _HOT = (1.0, 0.3)
 _GOOD = 0.001
 #: How often θ is halved between what there is and what is asked, where limits do not allow the latter.
 _RELAXATIONS = 8
+#: Limits of channels this near to each other, as a share, are not worth another look.
+_NEAR = 0.005
 
 
 @dataclass(frozen=True)
@@ -79,9 +82,7 @@ class Frugal:
         """The cheapest plan found."""
         most = len(request.stats) if self.max_keys is None else self.max_keys
         wanted = request.limits.theta_max
-        plan, theta = _plan(request, wanted, most), wanted
-        if not plan.within(request.limits):
-            plan, theta = _relaxed(request, most, plan)
+        plan, theta = _within_limits(request, most)
         notes = []
         if theta > wanted:
             notes.append(f"max_bytes or max_routes do not allow θ_max {wanted:g}: planned for {theta:.3f}")
@@ -131,7 +132,7 @@ def _search(request: Request, task: Task, route: float, theta: float) -> _Plan:
     good = (1 + _GOOD) * least_migration(request, theta) if small else 0.0
     prices = prices_of(task, route)
     plan = first = _second_thoughts(task, _attempt(task, prices, max_routes), prices, len(request.stats), good)
-    if plan.routes > max_routes:
+    if plan.routes > max_routes >= fewest_routes(task):
         plan, prices = _with_smaller_table(task, plan, prices, max_routes)
         plan = _second_thoughts(task, plan, prices, max_routes, good)
         plan = _fill_table(task, plan, max_routes)
@@ -175,6 +176,12 @@ def _described(task: Task, channel: Ints, missed: float) -> _Plan:
 
 def _with_smaller_table(task: Task, plan: _Plan, prices: Prices, max_routes: int) -> tuple[_Plan, Prices]:
     """The best of some ways to make the table fit: fewer keys leave home, or more go back, or something between."""
+    if not _small(task):
+        # If the table does not fit whatever a route costs, no price in between is worth a look.
+        dearest = prices_of(task, *[4 * max(float(task.state.max(initial=0.0)), prices.route)] * 2)
+        smallest = _attempt(task, dearest, max_routes)
+        if smallest.routes > max_routes:
+            return (smallest, dearest) if smallest.routes < plan.routes else (plan, prices)
     states = np.sort(task.state[task.current != task.home])
     guess = float(states[min(plan.routes - max_routes, len(states) - 1)]) * 1.01 if len(states) else 0.0
     best = plan, prices
@@ -250,17 +257,23 @@ def _second_thoughts(task: Task, plan: _Plan, prices: Prices, max_routes: int, g
     return plan
 
 
-def _relaxed(request: Request, most: int, plan: _Plan) -> tuple[_Plan, float]:
-    """The plan for the least θ at which the limits hold, and that θ; the given plan's if they hold at none."""
-    low, high = request.limits.theta_max, _theta(request)
-    best = plan, low
-    for step in range(_RELAXATIONS):
-        theta = high if step == 0 else (low + high) / 2
+def _within_limits(request: Request, most: int) -> tuple[_Plan, float]:
+    """The plan for θ_max if the limits allow it, else for about the least θ at which they do, and that θ; for θ_max if they do at none."""
+    wanted, high = request.limits.theta_max, _theta(request)
+    low = least_theta(request, most, high)
+    plan = _plan(request, low, most)
+    if plan.within(request.limits):
+        return plan, low
+    best = _plan(request, high, most), high
+    if not best[0].within(request.limits):
+        return (plan, wanted) if low == wanted else (_plan(request, wanted, most), wanted)
+    for _ in range(_RELAXATIONS):
+        theta = (low + high) / 2
+        if high - low <= _NEAR * (1 + high):
+            break
         tried = _plan(request, theta, most)
         if tried.within(request.limits):
             best, high = (tried, theta), theta
-        elif step == 0:
-            return best
         else:
             low = theta
     return best
