@@ -34,6 +34,8 @@ from tests.reference import mip
 
 #: Below this share of all state the bound is a few keys, and a ratio to it says little.
 WORTH_A_RATIO = 0.005
+#: The planner's settings for few keys were chosen on seeds 0 to 3 of this very comparison; these it has not seen.
+FIRST_MIP_SEED = 100
 #: Who else is asked where a planner misses θ_max.
 FAMILY = ("llfd", "mintable", "minmig", "mixed")
 
@@ -187,7 +189,7 @@ def print_mip_row(keys: int, channels: int, seeds: int, full_table: bool) -> Non
     """One size."""
     planner = Frugal()
     ratios, tightness, theirs, ours = [], [], [], []
-    for seed in range(seeds):
+    for seed in range(FIRST_MIP_SEED, FIRST_MIP_SEED + seeds):
         for request in mid_size_requests(keys, channels, seed, full_table=full_table):
             started = time.perf_counter()
             channel = planner.propose(request).channel
