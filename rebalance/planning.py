@@ -157,11 +157,13 @@ def _decide(
     after = measure(request, proposal.channel, home=function.slots[request.stats.slots], splits=proposal.splits)
     moved = np.flatnonzero(proposal.channel != request.current)
     moved_bytes = float(request.stats.state[moved].sum())
-    # Emptying a channel or bringing the table within its limit is asked for, whatever the balance.
+    # Emptying a channel, bringing the table within its limit, or a planner for whole keys where another one had split some: that is
+    # asked for, whatever the balance.
     stranded = _stranded(request, request.current, request.splits)
     relieves = _stranded(request, proposal.channel, proposal.splits) < stranded
     shrinks = after.routes < before.routes > request.limits.max_routes
-    guarded = guard and not relieves and not shrinks
+    rejoins = bool(request.splits) and not planner.splits_keys
+    guarded = guard and not (relieves or shrinks or rejoins)
     same = function.digest() == active.digest()
     if guarded and not len(moved) and function.splits != active.splits:
         # Other shares that bring nothing are not worth a new function.

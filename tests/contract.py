@@ -135,11 +135,12 @@ def check_limits_hold(planner: Planner, request: Request) -> None:
 
 
 def check_balance_does_not_get_worse(planner: Planner, request: Request) -> None:
-    """What is applied does not put more load on the fullest channel, unless a channel was to be emptied or the table was too large.
+    """What is applied does not put more load on the fullest channel, unless a channel was to be emptied, the table was too large, or a
+    planner for whole keys took over from one that splits.
 
     A planner that judges itself by what is measured knows better than costs and capacities.
     """
-    if judges_itself(planner):
+    if judges_itself(planner) or (request.splits and not planner.splits_keys):
         return
     plan = make_plan(planner, request, active_function(request))
     open_now = (request.current < request.channels) & (

@@ -193,6 +193,14 @@ def test_shares_on_channels_that_vanished_or_are_to_be_drained_are_planned_anew(
         assert not result.function.splits
 
 
+def test_a_planner_for_whole_keys_makes_split_keys_whole_though_that_balances_worse() -> None:
+    split = replace(HEAVY, splits={0: (Share(0, 0.6), Share(1, 0.4))})
+    result = plan(make_planner("mixed"), split)
+    assert result.decision is Decision.APPLY
+    assert not result.function.splits
+    assert result.after.skewness > result.before.skewness
+
+
 def test_the_memory_footprint_counts_a_key_on_every_channel_it_is_on() -> None:
     result = plan(Always([0, 0, 1], splits=SPLIT), HEAVY)
     assert (result.before.memory, result.after.memory) == (3, 4)
