@@ -9,10 +9,11 @@ from typing import ClassVar
 import pyarrow as pa
 import pytest
 
-from rebalance.config import NodeSection, Pipeline, load_pipeline
+from rebalance.config import Pipeline, load_pipeline
 from rebalance.errors import ConfigError
 from rebalance.partition import PartitionFunction, consistent_ring
 from rebalance.planners import PLANNERS
+from rebalance.sections import NodeSection
 from rebalance.tables import statistics
 
 GOOD = {
