@@ -176,6 +176,8 @@ def draw(path: str, tracked: int, *curves: tuple[list[int], dict[str, list[float
         axes = figure.add_subplot(1, 2, place + 1)
         for name, values in times.items():
             axes.loglog(sizes, values, marker="o", label=name)
+        axes.set_xticks(sizes, [str(size) for size in sizes])
+        axes.minorticks_off()
         axes.set_xlabel(labels[place])
         axes.set_ylabel("ms")
         axes.legend(frameon=False)
