@@ -18,7 +18,7 @@ demo: setup ## run the pipeline through Airflow over generated events and show w
 	@$(PYTHON) -m rebalance.demo $(ARGS)
 
 test: lint browser ## style, types and every test
-	@$(PYTHON) -m pytest $(ARGS)
+	@$(PYTHON) tools/run_tests.py $(ARGS)
 
 ui: setup ## Airflow's pages on the demo's data; Ctrl-C stops them
 	@$(PYTHON) tools/ui.py $(ARGS)

@@ -8,6 +8,7 @@ import os
 import stat
 import subprocess
 import sys
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
@@ -188,3 +189,11 @@ def test_ci_runs_the_test_command_and_nothing_cleverer(project: Path) -> None:
     run = project / ".ci" / "run"
     assert os.stat(run).st_mode & stat.S_IXUSR
     assert "exec make test" in run.read_text()
+
+
+def test_make_test_runs_every_layer_once(tool: Callable[[str], ModuleType], project: Path) -> None:
+    run_tests = tool("run_tests")
+    layers = sorted((*run_tests.SHOWN, *run_tests.BESIDE))
+    configured = tomllib.loads((project / "pyproject.toml").read_text())["tool"]["pytest"]["ini_options"]["testpaths"]
+    found = {f"tests/{file.parent.name}" for file in (project / "tests").glob("*/test_*.py")}
+    assert layers == sorted(configured) == sorted({*found, "rebalance"})
