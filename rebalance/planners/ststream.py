@@ -24,7 +24,8 @@ Readings of the paper where it is open:
 - A node exactly at L_min is not low: with θ = 0 a perfect balance would be.
 - A move that would lift the receiver above L_max is left out and the donor's next smaller key tried; the donor is given up when none fits.
 - A high node is only relieved while some node is low. Tier 2 never splits a key, but moves parts that tier 1 made.
-- With only costs known L is the cost. q weighs in state as memory: L = q·cost + (1-q)·state, both as shares of the total.
+- What a key uses of a channel's processor is its cost, of its memory its state: L = q·cost + (1-q)·state, both as shares of the total. Where no key
+  has state L is the cost.
 
 Ours, beyond the paper:
 
@@ -66,8 +67,8 @@ class StStream:
     theta: float = 0.3
     #: p: weight of computation in a node's performance, 0 to 1; the rest is memory.
     p: float = 0.5
-    #: q: weight of cost in a key's load, 0 to 1; the rest is its state. 1 = cost alone, which is what θ_max is measured in.
-    q: float = 1.0
+    #: q: weight of cost in a key's load, 0 to 1; the rest is its state. 1 = cost alone, which is what θ_max and max/mean are measured in.
+    q: float = 0.5
 
     def __post_init__(self) -> None:
         if not 0 <= self.theta < 1:

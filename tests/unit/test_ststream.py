@@ -93,7 +93,7 @@ def test_every_piece_ends_where_the_plain_transcription_puts_it(seed: int) -> No
     for _ in range(120):
         case = any_case(random)
         request = request_for(case)
-        planner = StStream(theta=case.theta)
+        planner = StStream(theta=case.theta, q=1)  # the case knows costs alone
         proposal = planner.propose(request)
         wanted = plain.plan(case)
         got = pieces_of(request, proposal)
@@ -133,10 +133,12 @@ def test_the_contract_holds_with_nodes_and_splits(
     )
 
 
-@given(requests(plain=True, mergeable=True), st.sampled_from([0.0, 0.1, 0.3]))
-def test_where_states_merge_no_channel_stays_above_l_max(request: Request, theta: float) -> None:
-    proposal = StStream(theta=theta).propose(request)
-    loads = channel_loads(request.stats.cost, proposal.channel, request.channels, proposal.splits)
+@given(requests(plain=True, mergeable=True), st.sampled_from([0.0, 0.1, 0.3]), st.sampled_from([0.0, 0.5, 1.0]))
+def test_where_states_merge_no_channel_stays_above_l_max(request: Request, theta: float, q: float) -> None:
+    proposal = StStream(theta=theta, q=q).propose(request)
+    cost, state = request.stats.cost, request.stats.state
+    load = q * cost / max(cost.sum(), 1.0) + (1 - q) * state / max(state.sum(), 1.0)
+    loads = channel_loads(load, proposal.channel, request.channels, proposal.splits)
     assert loads.max() <= (1 + theta) * loads.mean() * (1 + 1e-6)
 
 
@@ -244,6 +246,7 @@ def test_memory_counts_by_q() -> None:
     """By cost all is even; by state channel 0 has everything."""
     request = request_of(cost=[5, 5, 5, 5], home=[0, 0, 1, 1], state=[8, 8, 0, 0])
     assert StStream(q=1.0).propose(request).channel.tolist() == [0, 0, 1, 1]
+    assert StStream() == StStream(q=0.5)
     assert StStream(q=0.0).propose(request).channel.tolist() == [1, 0, 1, 1]
 
 
