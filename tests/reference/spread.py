@@ -94,13 +94,26 @@ def two_random(load: Loads, keys: list[tuple[int, int]], bins: list[int]) -> Pla
 def enough_choices(p: list[float], n: int, epsilon: float) -> int:
     """D-Choices: the least d with which every prefix of the head fits the bins it is expected to reach."""
     tail = 1 - sum(p)
-    for d in range(2, n):
+    for d in range(max([2] + [ceil(share * n) for share in p]), n):
         fits = True
         for h in range(1, len(p) + 1):
             b = n - n * ((n - 1) / n) ** (h * d)
             expected = sum(p[:h]) + (b / n) ** d * sum(p[h:]) + (b / n) ** 2 * tail
             fits = fits and expected <= b * (1 / n + epsilon)
         if fits:
+            return d
+    return n
+
+
+def published_choices(p: list[float], n: int, epsilon: float) -> int:
+    """What the authors' simulator checks, in our words: the heaviest key alone and the whole head, each against the part of the bins it reaches."""
+    top, head = p[0], sum(p)
+    for d in range(round(top * n), n):
+        missed = (1 - 1 / n) ** d  # share of the bins that d hashes leave out
+        by_one, by_all = 1 - missed, 1 - missed ** len(p)
+        one = top + by_one**d * (head - top) + by_one**2 * (1 - head)
+        whole = head + by_all**2 * (1 - head)
+        if one <= by_one + epsilon and whole <= by_all + epsilon:
             return d
     return n
 
