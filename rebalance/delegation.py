@@ -18,8 +18,8 @@ follows from utilisation alone. With it
 
 Guarantee: Σ e² falls with every pair, by 2 (e(giver) - e(taker) - 1) > 0, so there is a last one. A channel with |e| > 1 asks, and as Σ e = 0
 somebody answers it. So after finitely many slots it rests, and then every channel is within one virtual worker of α*(d) = V cap(d)/Σ cap.
-This is for exact utilisation and if all α*(d) ≥ 1. Who cannot do with one virtual worker but must `keep` it leaves the others the rest; who may give
-the last one shows nothing any more and is given one again to see: it goes to and fro, and others may be a little further off meanwhile.
+This is for exact utilisation and if all α*(d) ≥ 1. A channel with α*(d) < 1 that must `keep` one has too many for good, and the others too few; one
+that gave its last shows nothing any more and is given one again to see: it goes to and fro, and others may be a little further off meanwhile.
 Virtual workers that are not quite equal, by PoRC's ε, and noise of the measurement add theirs.
 """
 
