@@ -4,14 +4,13 @@ Reference: Nasir et al., "Load balancing for skewed streams on heterogeneous clu
 
 - There are α virtual workers per channel, all of equal size. A key belongs to one by its slot; what does not fit there spills to others by
   `porc` with ε. A channel gets what its virtual workers get.
-- After each interval a channel whose utilisation is above `busy` asks for less, one below `idle` for more. Both wait in
-  first-come-first-served queues, which they leave when they no longer ask. One virtual worker moves from the head of the one to the head
-  of the other, until either queue is empty: only in pairs, so the number of virtual workers is constant.
+- After each interval channels ask for fewer or for more, queue, and pair off (`rebalance.delegation`): one virtual worker moves per pair, and only in
+  pairs, so their number is constant.
 - Capacities are never read: they show themselves in the utilisation. Virtual workers per channel converge to α*(d) ∝ cap(d).
 
-Guarantees: α · N virtual workers at all times, at least one per channel. While a busy and an idle channel are together more than one virtual worker
-off α*, Σ (α(d) - α*(d))² falls with every pair. It comes to rest when nobody is busy or nobody is idle: with thresholds
-within 1/(α N) of the mean that is within one virtual worker of α*, with those of the paper within the band between them.
+Guarantees: α · N virtual workers at all times, at least one per channel. With `settle`, an addition to the paper, it comes to rest, and then every
+channel is within one virtual worker of α*(d) = α N cap(d)/Σ cap, if all α*(d) are at least one and utilisation is exact; ε and noise add theirs.
+Without, it may stop anywhere inside the band between `idle` and `busy`, and where somebody is idle but nobody busy.
 
 Departures: see `spread`. The paper moves no state; here the keys of a virtual worker take theirs along, so the one with least state moves. Channels that
 ask in the same interval queue by number. Utilisation is relative (its mean is 0.8, see `measure.relative_utilisation`); where nothing was measured,
@@ -26,9 +25,10 @@ from typing import ClassVar
 
 import numpy as np
 
+from rebalance.delegation import Rule
 from rebalance.errors import ConfigError
 from rebalance.measure import channel_loads, relative_utilisation
-from rebalance.model import Floats, Ints, Mask, Proposal, Request
+from rebalance.model import Floats, Ints, Proposal, Request
 from rebalance.partition import SLOTS
 from rebalance.planners.consistent import hashed, staying_keys
 from rebalance.planners.spread import MAX_SPLITS, check_epsilon, check_max_splits, spill
@@ -51,6 +51,8 @@ class CG:
     busy: float = 0.85
     #: Utilisation below which a channel asks for more.
     idle: float = 0.75
+    #: Whether to go on until every channel is within one virtual worker of its optimum; False is the paper to the letter.
+    settle: bool = True
     #: Most keys that may spill.
     max_splits: int = MAX_SPLITS
 
@@ -93,18 +95,19 @@ class CG:
         utilisation = _utilisation(request)
         if utilisation is None:
             return owner, [], [], []
-        is_open, worker = request.open_capacity > 0, request.stats.slots % workers
-        held = np.bincount(owner, minlength=request.channels)
-        busy = _queue(request.memo.get("busy", ()), (utilisation > self.busy) & is_open & (held > 1))
-        idle = _queue(request.memo.get("idle", ()), (utilisation < self.idle) & is_open)
-        state = np.bincount(
-            worker, weights=np.where(staying_keys(request), 0.0, request.stats.state), minlength=workers
+        rule = Rule(self.busy, self.idle, self.settle, keep=1)
+        paired = rule.slot_ends(
+            np.where(request.open_capacity > 0, utilisation, np.nan),
+            np.bincount(owner, minlength=request.channels),
+            request.memo.get("busy", ()),
+            request.memo.get("idle", ()),
         )
-        pairs = list(zip(busy, idle, strict=False))
-        for giver, taker in pairs:
+        state = np.where(staying_keys(request), 0.0, request.stats.state)
+        on_worker = np.bincount(request.stats.slots % workers, weights=state, minlength=workers)
+        for giver, taker in paired.pairs:
             own = np.flatnonzero(owner == giver)
-            owner[own[state[own].argmin()]] = taker
-        return owner, busy[len(pairs) :], idle[len(pairs) :], pairs
+            owner[own[on_worker[own].argmin()]] = taker
+        return owner, paired.giving, paired.taking, paired.pairs
 
     def _fill(self, request: Request, ring: Ints, owner: Ints) -> Proposal:
         """PoRC over the virtual workers."""
@@ -134,9 +137,3 @@ def _utilisation(request: Request) -> Floats | None:
     splits = {k: s for k, s in request.splits.items() if max(share.channel for share in s) < request.channels}
     load = channel_loads(request.stats.cost, start_channels(request), request.channels, splits)
     return relative_utilisation(load / request.capacity, request.open_capacity > 0)
-
-
-def _queue(waiting: Collection[int], asks: Mask) -> list[int]:
-    """Those who wait and still ask, in their order, and then those who ask anew."""
-    still = [d for d in waiting if d < len(asks) and asks[d]]
-    return still + [d for d in np.flatnonzero(asks).tolist() if d not in still]

@@ -6,7 +6,11 @@ grouping. d is the least with which the head can be balanced: for every prefix o
 
     Σ_{i ≤ h} p_i + (b/N)^d · Σ_{h < i ≤ |H|} p_i + (b/N)^2 · Σ_{i > |H|} p_i  ≤  b · (1/N + ε),    b = N - N ((N-1)/N)^{h d}
 
-where b is how many channels h keys with d hashes each are expected to reach. If no d < N does, all channels: `wchoices`.
+where b is how many channels h keys with d hashes each are expected to reach. d is at least p_1 N; if no d < N does, all channels: `wchoices`.
+
+The authors' own simulator (github.com/anisnasir/SLBSimulator, class LBDChoice) looks at the prefixes h = 1 and h = |H| alone, has b/N + ε on the right,
+and begins with d = p_1 N rounded. So for ε = 0 it never finds more than here, and the same unless a prefix between the two binds; for ε > 0 it is
+stricter by (b - 1) ε where it looks. `tests/unit/test_choices.py` has both side by side.
 
 Departures: see `spread` and `wchoices`. N counts open channels, as if they were alike.
 """
@@ -14,6 +18,7 @@ Departures: see `spread` and `wchoices`. N counts open channels, as if they were
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import ceil
 from typing import ClassVar
 
 import numpy as np
@@ -58,10 +63,10 @@ def enough_choices(p: Floats, n: int, epsilon: float) -> int:
     >>> enough_choices(np.array([0.02]), 10, 1e-4), enough_choices(np.array([0.3]), 10, 1e-4)
     (2, 6)
     """
-    heavier = np.cumsum(p)
+    heavier, least = np.cumsum(p), ceil(float(p.max(initial=0.0)) * n)
     lighter, tail = heavier[-1:] - heavier, 1.0 - float(p.sum())
     h = np.arange(1, len(p) + 1)
-    for d in range(2, n):
+    for d in range(max(2, least), n):
         b = n - n * ((n - 1) / n) ** (h * d)
         if (heavier + (b / n) ** d * lighter + (b / n) ** 2 * tail <= b * (1 / n + epsilon)).all():
             return d

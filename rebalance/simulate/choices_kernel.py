@@ -153,7 +153,8 @@ def enough_choices(counts: Ints, seen: int, theta: float, epsilon: float, channe
     """The least d for which no prefix of the head overloads the channels it can reach; the number of channels if there is none.
 
     b_h = n - n·((n-1)/n)^(h·d) channels are expected to be reached by the h most frequent keys. They get those keys' tuples, and of the
-    other keys those whose choices all lie among them; that must be at most b_h·(1/n + ε).
+    other keys those whose choices all lie among them; that must be at most b_h·(1/n + ε). The same d as the planner's; see
+    `rebalance.planners.dchoices` for how the authors' own simulator differs.
     """
     p = head(counts, seen, theta)
     if len(p) == 0:

@@ -8,6 +8,8 @@ from math import ceil
 
 import mmh3
 
+from tests.reference.spread import Grouping as Queues
+
 MASK = 2**64 - 1
 
 
@@ -126,31 +128,22 @@ def porc(case: Case) -> list[int]:
 
 @dataclass
 class Pairing:
-    """The two first-come-first-served queues."""
+    """Which virtual worker belongs to whom; the queues are those of `spread`, where a channel may give its last one."""
 
     owner: list[int]
-    busy: float = 0.85
-    idle: float = 0.75
-    giving: list[int] = field(default_factory=list)
-    taking: list[int] = field(default_factory=list)
+    queues: Queues
+    settle: bool
 
     def signal(self, utilisation: list[float]) -> None:
-        for d, u in enumerate(utilisation):
-            for queue, signals in ((self.giving, u > self.busy and d in self.owner), (self.taking, u < self.idle)):
-                if signals and d not in queue:
-                    queue.append(d)
-                if not signals and d in queue:
-                    queue.remove(d)
-        while self.giving and self.taking:
-            giver, taker = self.giving.pop(0), self.taking.pop(0)
+        for giver, taker in self.queues.slot_ends(utilisation, 0.85, 0.75, self.settle):
             moving = max(v for v, d in enumerate(self.owner) if d == giver)
             self.owner[moving] = taker
 
 
-def cg(case: Case, capacity: list[float], alpha: int, slot: int, load: float) -> list[int]:
+def cg(case: Case, capacity: list[float], alpha: int, slot: int, load: float, settle: bool) -> list[int]:
     """Utilisation of a slot: tuples sent to the channel over tuples it can serve meanwhile."""
     n = case.channels
-    pairing = Pairing([d for _ in range(alpha) for d in range(n)])
+    pairing = Pairing([d for _ in range(alpha) for d in range(n)], Queues(n, alpha, keep=0), settle)
     mean = sum(capacity) / n
     out: list[int] = []
     for i, key, source in case.each(bins=alpha * n):

@@ -6,6 +6,7 @@ The planners pour a key's tuples as a fluid. Here every tuple is one unit of loa
 from __future__ import annotations
 
 from collections import deque
+from fractions import Fraction
 from math import ceil
 
 Loads = list[float]
@@ -93,13 +94,26 @@ def two_random(load: Loads, keys: list[tuple[int, int]], bins: list[int]) -> Pla
 def enough_choices(p: list[float], n: int, epsilon: float) -> int:
     """D-Choices: the least d with which every prefix of the head fits the bins it is expected to reach."""
     tail = 1 - sum(p)
-    for d in range(2, n):
+    for d in range(max([2] + [ceil(share * n) for share in p]), n):
         fits = True
         for h in range(1, len(p) + 1):
             b = n - n * ((n - 1) / n) ** (h * d)
             expected = sum(p[:h]) + (b / n) ** d * sum(p[h:]) + (b / n) ** 2 * tail
             fits = fits and expected <= b * (1 / n + epsilon)
         if fits:
+            return d
+    return n
+
+
+def published_choices(p: list[float], n: int, epsilon: float) -> int:
+    """What the authors' simulator checks, in our words: the heaviest key alone and the whole head, each against the part of the bins it reaches."""
+    top, head = p[0], sum(p)
+    for d in range(round(top * n), n):
+        missed = (1 - 1 / n) ** d  # share of the bins that d hashes leave out
+        by_one, by_all = 1 - missed, 1 - missed ** len(p)
+        one = top + by_one**d * (head - top) + by_one**2 * (1 - head)
+        whole = head + by_all**2 * (1 - head)
+        if one <= by_one + epsilon and whole <= by_all + epsilon:
             return d
     return n
 
@@ -112,16 +126,22 @@ def least_bins(p: float, n: int, epsilon: float) -> int:
 class Grouping:
     """Consistent Grouping's virtual workers: how many each channel has, and who waits."""
 
-    def __init__(self, channels: int, alpha: int) -> None:
+    def __init__(self, channels: int, alpha: int, keep: int = 1) -> None:
         self.workers = [alpha] * channels
+        self.keep = keep
         self.busy: deque[int] = deque()
         self.idle: deque[int] = deque()
 
-    def slot_ends(self, utilisation: list[float], busy: float, idle: float) -> None:
-        """Channels signal, queue, and pair."""
+    def slot_ends(self, utilisation: list[float], busy: float, idle: float, settle: bool) -> list[tuple[int, int]]:
+        """Channels signal, queue, and pair: who gave to whom."""
+        off = too_many(utilisation, self.workers)
+        fewer, more = [u > busy for u in utilisation], [u < idle for u in utilisation]
+        if settle:
+            fewer = [e > 1 or (e > Fraction(1, 2) and asks) for e, asks in zip(off, fewer, strict=True)]
+            more = [e < -1 or (e < -Fraction(1, 2) and asks) for e, asks in zip(off, more, strict=True)]
         for queue, asks in (
-            (self.busy, [u > busy and w > 1 for u, w in zip(utilisation, self.workers, strict=True)]),
-            (self.idle, [u < idle for u in utilisation]),
+            (self.busy, [asks and w > self.keep for asks, w in zip(fewer, self.workers, strict=True)]),
+            (self.idle, more),
         ):
             for d in list(queue):
                 if not asks[d]:
@@ -129,6 +149,39 @@ class Grouping:
             for d, signal in enumerate(asks):
                 if signal and d not in queue:
                     queue.append(d)
+        pairs = []
         while self.busy and self.idle:
-            self.workers[self.busy.popleft()] -= 1
-            self.workers[self.idle.popleft()] += 1
+            pairs.append((self.busy.popleft(), self.idle.popleft()))
+        if settle:
+            self._answer(pairs, off, self.busy, fewer)
+            self._answer(pairs, off, self.idle, more)
+        for giver, taker in pairs:
+            self.workers[giver] -= 1
+            self.workers[taker] += 1
+        return pairs
+
+    def _answer(self, pairs: list[tuple[int, int]], off: list[Fraction], queue: deque[int], same: list[bool]) -> None:
+        """Whoever waits alone gets the channel furthest from it, if one virtual worker between the two helps and it does not ask for the same."""
+        for d in list(queue):
+            best: tuple[int, int] | None = None
+            for other in range(len(off)):
+                giver, taker = (d, other) if queue is self.busy else (other, d)
+                gain = off[giver] - off[taker]
+                can = self.workers[giver] > self.keep and not same[other] and not any(other in pair for pair in pairs)
+                if can and gain > 1 and (best is None or gain > off[best[0]] - off[best[1]]):
+                    best = giver, taker
+            if best:
+                pairs.append(best)
+                queue.remove(d)
+
+
+def too_many(utilisation: list[float], workers: list[int]) -> list[Fraction]:
+    """By how many virtual workers each channel is off a share as strong as it shows itself, to nine decimals."""
+    holding = [d for d, w in enumerate(workers) if w > 0]
+    exact = {d: Fraction(utilisation[d]) for d in holding}
+    mean = sum(exact.values(), Fraction(0)) / len(holding)
+    if mean == 0:
+        return [Fraction(0 if w else -1) for w in workers]
+    strength = {d: workers[d] / max(u, mean / 100) for d, u in exact.items()}
+    best = {d: sum(workers) * strength[d] / sum(strength.values()) for d in holding}
+    return [round(w - best[d], 9) if w else Fraction(-1) for d, w in enumerate(workers)]

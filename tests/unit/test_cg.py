@@ -61,17 +61,39 @@ def workers(planner: CG, function: PartitionFunction) -> list[int]:
 
 @settings(max_examples=10)
 @given(strength=st.lists(st.sampled_from([1, 2, 3, 4]), min_size=2, max_size=6), seed=st.integers(0, 3))
-def test_virtual_workers_come_within_one_of_what_each_channel_can_take(strength: list[int], seed: int) -> None:
+def test_with_thresholds_near_the_mean_the_papers_rule_comes_within_one_virtual_worker_of_the_optimum(
+    strength: list[int], seed: int
+) -> None:
     # Thresholds as near to the mean as one virtual worker in all is: wider ones are content further off.
-    planner = CG(busy=0.8 + 0.8 / (10 * len(strength)), idle=0.8 - 0.8 / (10 * len(strength)), epsilon=1e-4)
+    planner = CG(
+        busy=0.8 + 0.8 / (10 * len(strength)), idle=0.8 - 0.8 / (10 * len(strength)), epsilon=1e-4, settle=False
+    )
     force = np.array(strength, dtype=float)
     *_, last = run(planner, force, 40, seed)
     best = planner.alpha * len(force) * force / force.sum()
     assert np.abs(workers(planner, last) - best).max() <= 1 + 1e-9
 
 
+@settings(max_examples=8)
+@given(
+    strength=st.lists(st.integers(1, 10), min_size=2, max_size=6),
+    alpha=st.sampled_from([10, 40]),
+    seed=st.integers(0, 3),
+)
+def test_by_default_virtual_workers_come_within_one_of_what_each_channel_can_take_and_rest(
+    strength: list[int], alpha: int, seed: int
+) -> None:
+    """PoRC's ε adds at most ε · V to what is measured: of 240 virtual workers a fiftieth of one."""
+    planner, force = CG(alpha=alpha, epsilon=1e-4), np.array(strength, dtype=float)
+    best = alpha * len(force) * force / force.sum()
+    # Each interval moves one from, or to, the channel that is furthest off.
+    *_, before, last = run(planner, force, int(np.abs(best - alpha).max()) + alpha, seed)
+    assert np.abs(workers(planner, last) - best).max() <= 1 + 0.03
+    assert workers(planner, before) == workers(planner, last)
+
+
 def test_with_the_papers_thresholds_nobody_is_left_both_busy_and_idle() -> None:
-    planner, strength = CG(), np.array([1.0, 1, 1, 1, 1, 1, 1, 1, 5, 5])
+    planner, strength = CG(settle=False), np.array([1.0, 1, 1, 1, 1, 1, 1, 1, 5, 5])
     *_, last = run(planner, strength, 60)
     best = planner.alpha * len(strength) * strength / strength.sum()
     assert workers(planner, next(run(planner, strength, 1)))[0] >= 9
@@ -86,13 +108,17 @@ def test_the_number_of_virtual_workers_is_constant() -> None:
 
 
 @settings(max_examples=50)
-@given(data=st.data(), channels=st.integers(1, 6))
-def test_queues_and_pairs_are_those_of_the_paper(data: st.DataObject, channels: int) -> None:
-    planner, known = CG(alpha=3), stats(1)
+@given(data=st.data(), channels=st.integers(1, 6), settle=st.booleans())
+def test_queues_and_pairs_are_those_of_the_plain_transcription(
+    data: st.DataObject, channels: int, settle: bool
+) -> None:
+    planner, known = CG(alpha=3, settle=settle), stats(1)
     plain = Grouping(channels, 3)
     ring, memo = planner.first_ring(channels, ()), {}
     for _ in range(6):
-        utilisation = data.draw(st.lists(st.sampled_from([0.5, 0.8, 1.0]), min_size=channels, max_size=channels))
+        utilisation = data.draw(
+            st.lists(st.sampled_from([0.1, 0.5, 0.8, 1.0, 2.0]), min_size=channels, max_size=channels)
+        )
         request = Request(
             stats=known,
             current=ring[known.slots],
@@ -103,13 +129,13 @@ def test_queues_and_pairs_are_those_of_the_paper(data: st.DataObject, channels: 
         )
         proposal = planner.propose(request)
         ring, memo = (ring if proposal.ring is None else proposal.ring), dict(proposal.memo)
-        plain.slot_ends(utilisation, planner.busy, planner.idle)
+        plain.slot_ends(utilisation, planner.busy, planner.idle, settle)
         assert np.bincount(ring[: 3 * channels], minlength=channels).tolist() == plain.workers
         assert (memo["busy"], memo["idle"]) == (list(plain.busy), list(plain.idle))
 
 
 def test_who_waited_longer_is_served_first() -> None:
-    planner, known = CG(alpha=2), stats(2)
+    planner, known = CG(alpha=2, settle=False), stats(2)
     ring = planner.first_ring(4, ())
     request = Request(
         stats=known,

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rebalance.delegation import Rule
 from rebalance.errors import ConfigError
 from rebalance.model import Ints
 from rebalance.simulate import SCHEMES, Cluster, Stream, make_scheme, simulate_tuples, zipf_stream
@@ -90,7 +91,8 @@ def test_memories_of_full_bins_and_least_choices_change_no_choice_on_long_steep_
             assert routed(make_scheme(name), stream, 60, sources, 5, cuts=7) == PLAIN[name](case), name
 
 
-def test_consistent_grouping_agrees_slot_by_slot_with_its_plain_transcription() -> None:
+@pytest.mark.parametrize("settle", [True, False])
+def test_consistent_grouping_agrees_slot_by_slot_with_its_plain_transcription(settle: bool) -> None:
     for seed in range(150):
         stream, channels, sources = random_stream(seed)
         rng = np.random.default_rng(seed)
@@ -98,7 +100,7 @@ def test_consistent_grouping_agrees_slot_by_slot_with_its_plain_transcription() 
         # Loads with which no utilisation is exactly on a threshold, where the last bit would decide.
         load, slot = float(rng.choice([0.4973, 0.8011, 1.2017])), int(rng.choice([5, 30]))
         outcome = simulate_tuples(
-            ConsistentGrouping(alpha),
+            ConsistentGrouping(alpha, settle=settle),
             stream,
             Cluster((tuple(capacity),)),
             sources=sources,
@@ -106,7 +108,7 @@ def test_consistent_grouping_agrees_slot_by_slot_with_its_plain_transcription() 
             slot=slot,
             seed=seed,
         )
-        expected = plain.cg(plain_case(stream, channels, sources, seed), capacity, alpha, slot, load)
+        expected = plain.cg(plain_case(stream, channels, sources, seed), capacity, alpha, slot, load, settle)
         ends = [expected[:end] for end in outcome.tuples.tolist()]
         assert outcome.loads.tolist() == [[sent.count(d) for d in range(channels)] for sent in ends], seed
 
@@ -171,13 +173,13 @@ def test_a_heavy_key_needs_at_least_the_bins_the_bound_says() -> None:
     st.integers(1, 12),
     st.floats(0.3, 1.2),
 )
-def test_delegation_comes_within_one_virtual_worker_of_the_optimum_and_stays_there(
+def test_the_papers_delegation_comes_within_one_virtual_worker_of_the_optimum_and_stays_there(
     capacity: list[float], alpha: int, load: float
 ) -> None:
     """With no band between busy and idle, and utilisations as exact as virtual workers of equal size give them."""
     n = len(capacity)
     optimum = alpha * n * np.array(capacity) / sum(capacity)
-    delegation = Delegation(n, alpha, busy=load * (1 + 1e-9), idle=load * (1 - 1e-9))
+    delegation = Delegation(n, alpha, Rule(load * (1 + 1e-9), load * (1 - 1e-9), settle=False))
 
     def slot() -> Any:
         owned = np.bincount(delegation.owner, minlength=n)
@@ -191,7 +193,7 @@ def test_delegation_comes_within_one_virtual_worker_of_the_optimum_and_stays_the
 
 
 def test_queues_are_first_come_first_served_and_old_signals_are_forgotten() -> None:
-    delegation = Delegation(4, 2, busy=0.85, idle=0.75)
+    delegation = Delegation(4, 2, Rule(0.85, 0.75, settle=False))
     delegation.signal(np.array([0.9, 0.9, 0.8, 0.8]))  # 0 and 1 wait
     assert delegation.owner.tolist() == [0, 1, 2, 3, 0, 1, 2, 3]
     delegation.signal(np.array([0.8, 0.9, 0.9, 0.7]))  # 0 has gone, 1 came before 2; the highest of 1's moves to 3
@@ -200,8 +202,9 @@ def test_queues_are_first_come_first_served_and_old_signals_are_forgotten() -> N
     assert delegation.owner.tolist() == [0, 1, 2, 3, 0, 3, 0, 3]
 
 
-def test_a_channel_that_owns_nothing_is_not_asked_to_give() -> None:
-    delegation = Delegation(2, 1, busy=0.85, idle=0.75)
+@pytest.mark.parametrize("settle", [True, False])
+def test_a_channel_that_owns_nothing_is_not_asked_to_give(settle: bool) -> None:
+    delegation = Delegation(2, 1, Rule(0.85, 0.75, settle))
     delegation.signal(np.array([0.9, 0.1]))
     assert delegation.owner.tolist() == [1, 1]
     delegation.signal(np.array([0.9, 0.1]))

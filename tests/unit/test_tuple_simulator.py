@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rebalance.errors import ConfigError, SourceError
+from rebalance.model import Floats
 from rebalance.simulate import (
     SCHEMES,
     Cluster,
@@ -221,11 +222,13 @@ def test_memory_is_ordered_as_in_the_paper() -> None:
 def test_more_room_costs_balance_and_saves_memory() -> None:
     """Figure 6: ε trades imbalance for memory."""
     stream = skewed(2_400_000, 1.0).first(300_000)
-    outcomes = [
-        simulate_tuples(make_scheme("CG", epsilon=epsilon), stream, Cluster.alike(10)) for epsilon in (0.001, 0.1, 0.5)
-    ]
+    for settle in (True, False):
+        schemes = (make_scheme("CG", epsilon=epsilon, settle=settle) for epsilon in (0.001, 0.1, 0.5))
+        outcomes = [simulate_tuples(scheme, stream, Cluster.alike(10)) for scheme in schemes]
+        assert all(a.settled_imbalance < b.settled_imbalance for a, b in pairwise(outcomes))
+        assert all(a.memory[-1] > b.memory[-1] for a, b in pairwise(outcomes))
+    # Loads from the beginning are those of the last moves too where moves go on: only the paper's rule keeps their order.
     assert all(a.imbalance[-1] < b.imbalance[-1] for a, b in pairwise(outcomes))
-    assert all(a.memory[-1] > b.memory[-1] for a, b in pairwise(outcomes))
 
 
 def test_more_sources_change_little() -> None:
@@ -257,14 +260,36 @@ def test_on_a_heterogeneous_cluster_consistent_grouping_keeps_up_where_others_fa
 
 
 def test_virtual_workers_settle_around_the_capacities_that_nobody_told() -> None:
-    """Within one virtual worker of the optimum, or of the band between idle and busy where that is wider: 0.75/0.8 and 0.85/0.8."""
+    """In the mean over the settled slots within one virtual worker of the optimum, though a slot is too short to be measured exactly in."""
     for alpha in (5, 10, 20):
         outcome = heterogeneous("CG", alpha)
         optimum = Cluster.parse(10, "3x5").speeds[0] * alpha
         assert outcome.virtual_workers is not None
         settled = outcome.virtual_workers[250:].mean(axis=0)
         assert np.all(outcome.virtual_workers.sum(axis=1) == 10 * alpha)
-        assert np.all(np.abs(settled - optimum) <= 1 + 0.0625 * optimum)
+        assert np.all(np.abs(settled - optimum) <= 1)
+
+
+@cache
+def long_slots(alpha: int, settle: bool) -> Floats:
+    """Virtual workers in the last three eighths of two hundred slots of 12,000 tuples, three of ten channels five times stronger, less their optimum."""
+    scheme, cluster = make_scheme("CG", alpha=alpha, epsilon=1e-4, settle=settle), Cluster.parse(10, "3x5")
+    workers = simulate_tuples(scheme, skewed(2_400_000, 1.0), cluster, slot=12_000).virtual_workers
+    assert workers is not None
+    return np.abs(workers[125:] - cluster.speeds[0] * alpha)
+
+
+@pytest.mark.parametrize("alpha", [10, 20, 40])
+def test_by_default_every_channel_comes_within_one_virtual_worker_of_its_optimum_and_stays_there(alpha: int) -> None:
+    """The slack is for what a slot shows: PoRC evens virtual workers out over the stream, in a slot they differ.
+
+    From slot to slot the load of a strong channel varies by 0.4 %, which of its 91 virtual workers at α = 40 is a third of one.
+    """
+    assert long_slots(alpha, True).max() <= 1 + 0.35
+
+
+def test_by_the_papers_rule_a_channel_with_many_virtual_workers_stays_several_off() -> None:
+    assert long_slots(40, False).max() > 3
 
 
 def test_five_virtual_workers_are_too_few_for_a_fine_balance_and_a_thousand_too_many_to_move_in_time() -> None:
