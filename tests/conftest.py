@@ -19,11 +19,8 @@ def spark() -> Iterator[object]:
     """The one Spark session; whatever asks `spark_session()` for one gets the same."""
     from rebalance.tables import session
 
-    # A session of a few minutes on few cores: compiling as if it ran for days costs more than it brings (JVM seconds fall by a third).
-    quick = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC", "spark.driver.memory": "2g"}
     defaults = pytest.MonkeyPatch()
-    for name, value in quick.items():
-        defaults.setitem(session.DEFAULTS, name, value)
+    defaults.setitem(session.DEFAULTS, "spark.driver.memory", "2g")
     started = session.spark_session()
     defaults.undo()
     yield started

@@ -12,9 +12,9 @@ from pathlib import Path
 
 PROJECT = Path(__file__).resolve().parents[1]
 #: Shown as they run; they take longest.
-SHOWN = ("tests/spark", "tests/faults")
+SHOWN = ("tests/spark",)
 #: Run beside them, shown when they are done.
-BESIDE = ("tests/unit", "rebalance", "tests/dags", "tests/browser")
+BESIDE = ("tests/unit", "rebalance", "tests/dags", "tests/faults", "tests/browser")
 
 
 def main(arguments: list[str]) -> int:

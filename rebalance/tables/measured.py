@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 from uuid import uuid4
 
+from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 _WAIT_MS = 10_000
@@ -38,13 +39,25 @@ def task_seconds(spark: SparkSession, group: str, channels: int) -> list[float]:
     seconds = [0.0] * channels
     for job in sorted(tracker.getJobIdsForGroup(group)):
         info = tracker.getJobInfo(job)
-        stages = [store.lastStageAttempt(stage) for stage in sorted(info.stageIds)] if info else []
+        stages = known_stages(store, sorted(info.stageIds) if info else [])
         if not any(stage.outputRecords() for stage in stages):
             continue
         for stage in stages:
             if _on_channels(stage, channels):
                 _add_tasks(seconds, store.taskList(stage.stageId(), stage.attemptId(), 1 << 20))
     return seconds
+
+
+def known_stages(store: Any, ids: list[int]) -> list[Any]:
+    """The stages that Spark still remembers. It forgets beyond spark.ui.retainedStages, and those first that it had no need to run."""
+    found = []
+    for stage in ids:
+        try:
+            found.append(store.lastStageAttempt(stage))
+        except Py4JJavaError as error:
+            if error.java_exception.getClass().getName() != "java.util.NoSuchElementException":
+                raise
+    return found
 
 
 def _on_channels(stage: Any, channels: int) -> bool:

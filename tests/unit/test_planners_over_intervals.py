@@ -1,20 +1,85 @@
-"""Every planner over ten drifting intervals, as a pipeline would carry its functions along."""
+"""Every planner, named in a pipeline file, over ten drifting intervals, as a pipeline would carry its functions along."""
 
 from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from rebalance.model import Decision, Ints, Limits
+from rebalance.config import Pipeline, load_pipeline
+from rebalance.model import Decision, Ints, Limits, Plan, Request
 from rebalance.partition import PartitionFunction
-from rebalance.planners import PLANNERS, make_planner
+from rebalance.planners import PLANNERS
 from rebalance.planners.base import Planner, RingOwner, first_function
 from rebalance.simulate.intervals import steps
 from rebalance.workload import Workload
 from tests.contract import judges_itself
 
 WORKLOAD = Workload(keys=600, channels=5, z=0.9, f=0.4, seed=2)
-LIMITS = Limits(theta_max=0.05, max_routes=100)
+INTERVALS = 10
+#: An operator whose states merge: with it every planner is allowed, also those that split keys.
+FILE = """
+tables = "tables"
+[source]
+path = "events"
+key = "user"
+time = "ts"
+[interval]
+length = "1 h"
+first = 2026-01-01T00:00:00Z
+[operator]
+name = "windowed_sum"
+window = 2
+[operator.parameters]
+value = "price"
+[channels]
+count = 5
+[planning]
+planner = "{planner}"
+theta_max = 0.05
+max_routes = 100
+[planning.parameters]
+{parameters}
+"""
+#: Where it is not the default.
+PARAMETERS: dict[str, dict[str, float]] = {
+    "cg": {"epsilon": 0.02},
+    "frugal": {"max_keys": 400},
+    "halving": {"tau": 0.01, "tokens": 32},
+    "hybrid": {"split_above": 0.9, "merge_below": 0.7},
+    "mixed": {"beta": 1.2},
+    "pkg": {"max_splits": 50},
+    "readj": {"c": 4},
+}
+Named = Callable[[str], Pipeline]
+
+
+@pytest.fixture
+def named(tmp_path: Path) -> Named:
+    """Loads a pipeline file that names a planner."""
+
+    def load(planner: str) -> Pipeline:
+        file = tmp_path / f"{planner}.toml"
+        parameters = "\n".join(f"{name} = {value}" for name, value in PARAMETERS.get(planner, {}).items())
+        file.write_text(FILE.format(planner=planner, parameters=parameters))
+        return load_pipeline(file)
+
+    return load
+
+
+def limits_of(pipeline: Pipeline) -> Limits:
+    planning = pipeline.planning
+    return Limits(theta_max=planning.theta_max, max_routes=planning.max_routes, max_bytes=planning.max_bytes)
+
+
+def plans(pipeline: Pipeline, planner: Planner) -> Iterator[tuple[Request, Plan]]:
+    """What is asked and planned in each interval, as the file says."""
+    assert pipeline.channels.count == WORKLOAD.channels
+    window, limits = pipeline.operator.window, limits_of(pipeline)
+    for _, request, plan in steps(planner, WORKLOAD, INTERVALS, limits=limits, window=window):
+        yield request, plan
 
 
 def first_channels(planner: Planner) -> Ints:
@@ -24,29 +89,36 @@ def first_channels(planner: Planner) -> Ints:
 
 
 @pytest.mark.parametrize("name", sorted(PLANNERS))
-def test_ten_drifting_intervals_end_with_every_key_where_the_function_says(name: str) -> None:
-    planner = make_planner(name)
+def test_ten_drifting_intervals_end_with_every_key_where_the_function_says(named: Named, name: str) -> None:
+    pipeline = named(name)
+    planner = pipeline.make_planner()
+    assert planner.name == name
+    assert {parameter: getattr(planner, parameter) for parameter in PARAMETERS.get(name, {})} == PARAMETERS.get(
+        name, {}
+    )
     where = first_channels(planner)
     planned = 0
-    for _, request, plan in steps(planner, WORKLOAD, 10, limits=LIMITS, window=2):
+    for request, plan in plans(pipeline, planner):
         assert request.current.tolist() == where.tolist()
+        assert (request.limits.theta_max, request.limits.max_routes) == (0.05, 100)
         if plan.decision is Decision.APPLY:
             where[plan.moved] = plan.moved_to
             better = plan.after.skewness < plan.before.skewness or plan.after.theta < plan.before.theta
             assert better or judges_itself(planner)
-        assert len(plan.function.routes) <= LIMITS.max_routes
+        assert len(plan.function.routes) <= pipeline.planning.max_routes
         assert plan.function.channel_of(WORKLOAD.names.tolist()).tolist() == where.tolist()
         planned += 1
-    assert planned == 10
+    assert planned == INTERVALS
 
 
 @pytest.mark.parametrize("name", sorted(set(PLANNERS) - {"keep", "consistent", "uniform"}))
-def test_planners_that_place_keys_beat_the_hash_alone(name: str) -> None:
+def test_planners_that_place_keys_beat_the_hash_alone(named: Named, name: str) -> None:
     """The hash alone: where the keys were before the first plan."""
-    planner = make_planner(name)
+    pipeline = named(name)
+    planner = pipeline.make_planner()
     home = first_channels(planner)
     reached, hashed = [], []
-    for _, request, plan in steps(planner, WORKLOAD, 10, limits=LIMITS, window=2):
+    for request, plan in plans(pipeline, planner):
         after = plan.after if plan.decision is Decision.APPLY else plan.before
         reached.append(after.skewness)
         loads = np.bincount(home, weights=request.stats.cost, minlength=WORKLOAD.channels)
