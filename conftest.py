@@ -7,6 +7,8 @@ import shutil
 import tempfile
 from pathlib import Path
 
+import pytest
+
 from rebalance.airflow_run import airflow_environment
 
 _AIRFLOW_HOME = Path(tempfile.mkdtemp(prefix="rebalance-airflow-"))
@@ -18,6 +20,11 @@ os.environ.update(airflow_environment(_AIRFLOW_HOME))
 # Every Java that a test starts lives for a minute or some, on few cores: compiling as if it ran for days costs more than it brings.
 # Compiling so simply, Java keeps 48 MB for code alone, which Spark's generated classes fill: it would throw out and compile again.
 os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=256m")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """How long the planners' runs through Spark are."""
+    parser.addoption("--intervals", type=int, default=3, help="intervals each planner goes through Spark and Delta")
 
 
 def pytest_unconfigure() -> None:

@@ -1,6 +1,7 @@
-"""Planners of every family through real Spark and Delta, over ten intervals whose hot keys change.
+"""Planners of every family through real Spark and Delta, over intervals whose hot keys change.
 
-Results are those of a plain recomputation in every interval, whatever was moved.
+Results are those of a plain recomputation in every interval, whatever was moved. Ten intervals each take some twenty minutes:
+make test ARGS="tests/spark/test_planners_in_pipeline.py --intervals 10".
 """
 
 from __future__ import annotations
@@ -18,9 +19,8 @@ from rebalance.run import run_intervals
 from rebalance.tables.reader import open_tables
 from tests.world import WINDOWED_SUM, expected_matches, first_interval, make_world, stored, stored_results
 
-INTERVALS = 10
 #: Enough for a skew that changes; an interval of few events costs little more than one of none.
-SIZE = {"intervals": INTERVALS, "events": 1000, "keys": 60}
+SIZE = {"events": 1000, "keys": 60}
 NODES = """
 [[nodes]]
 name = "large"
@@ -36,6 +36,12 @@ ghz = 2.0
 memory = 16
 """
 EAGER = "[planning.parameters]\ntau = 0.01\n"
+
+
+@pytest.fixture(scope="module")
+def intervals(request: pytest.FixtureRequest) -> int:
+    """How many each planner goes through."""
+    return int(request.config.getoption("--intervals"))
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -65,26 +71,26 @@ def check_state_is_where_the_function_says(pipeline: Pipeline) -> None:
 
 @pytest.mark.parametrize("planner", ["mixed", "redist", "readj", "frugal"])
 def test_a_planner_named_in_the_file_moves_state_and_keeps_results(
-    spark: SparkSession, tmp_path: Path, planner: str
+    spark: SparkSession, tmp_path: Path, intervals: int, planner: str
 ) -> None:
-    pipeline = make_world(tmp_path, planner=planner, **SIZE)
-    assert run_intervals(pipeline) == INTERVALS
+    pipeline = make_world(tmp_path, planner=planner, intervals=intervals, **SIZE)
+    assert run_intervals(pipeline) == intervals
     records = read_history(pipeline.tables)
-    assert len(records) == INTERVALS
+    assert len(records) == intervals
     assert {record.planner for record in records} == {planner}
     assert "migrate" in {record.kind for record in records}
     check_state_is_where_the_function_says(pipeline)
-    for number in range(INTERVALS):
+    for number in range(intervals):
         interval = first_interval(pipeline).shifted(number)
         assert_frame_equal(stored_results(pipeline, interval), expected_matches(pipeline, interval), check_dtypes=False)
 
 
 @pytest.fixture(scope="module")
-def single(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Pipeline:
+def single(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, intervals: int) -> Pipeline:
     """The same events on one channel, where nothing can be split, moved or merged."""
     folder = tmp_path_factory.mktemp("single")
-    pipeline = make_world(folder, operator=WINDOWED_SUM, channels=1, planner="keep", **SIZE)
-    assert run_intervals(pipeline) == INTERVALS
+    pipeline = make_world(folder, operator=WINDOWED_SUM, channels=1, planner="keep", intervals=intervals, **SIZE)
+    assert run_intervals(pipeline) == intervals
     return pipeline
 
 
@@ -104,6 +110,7 @@ def single(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Pip
 def test_splits_tokens_and_virtual_workers_give_the_results_of_a_single_channel(
     single: Pipeline,
     tmp_path: Path,
+    intervals: int,
     request: pytest.FixtureRequest,
     planner: str,
     more: str,
@@ -117,13 +124,13 @@ def test_splits_tokens_and_virtual_workers_give_the_results_of_a_single_channel(
         text = pipeline.file.read_text().replace("theta_max", 'consistency = "merge"\ntheta_max')
         pipeline.file.write_text(text)
         pipeline = load_pipeline(pipeline.file)
-    assert run_intervals(pipeline) == INTERVALS
+    assert run_intervals(pipeline) == intervals
     records = read_history(pipeline.tables)
-    assert len(records) == INTERVALS
+    assert len(records) == intervals
     assert {record.planner for record in records} == {planner}
     assert "apply" in {record.decision for record in records} or not changes
     if not state_stays:
         check_state_is_where_the_function_says(pipeline)
-    for number in range(INTERVALS):
+    for number in range(intervals):
         interval = first_interval(pipeline).shifted(number)
         assert_frame_equal(stored_results(pipeline, interval), stored_results(single, interval))
