@@ -26,7 +26,7 @@ far from the best it is at most. Where a key is too heavy for any channel it get
 If max_bytes or max_routes cannot be met within θ_max, the least θ at which they are is looked for.
 
 Time: O(K) to find the keys a plan may need (about an eighth of 10^6), then O(n log n) for those n, once per price tried, plus N per moved
-key; with very few keys mostly tenths of a second, at worst some seconds for the program. Memory: about 6 arrays of the keys' length.
+key; with very few keys seconds for the program, up to a minute where θ_max is next to nothing. Memory: about 6 arrays of the keys' length.
 """
 
 from __future__ import annotations
