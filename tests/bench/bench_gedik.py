@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Callable
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -97,8 +98,8 @@ def print_against_plain(tracked: int, few: int) -> None:
             f"readj, {steps} steps",
             channels,
             tracked,
-            lambda s=plain, n=steps: [next(s) for _ in range(n)],  # type: ignore[misc]
-            lambda s=ours, n=steps: [next(s) for _ in range(n)],  # type: ignore[misc]
+            lambda s=plain, n=steps: list(islice(s, n)),  # type: ignore[misc]
+            lambda s=ours, n=steps: list(islice(s, n)),  # type: ignore[misc]
             repeat=1,
         )
         request = added_channel(few, channels, keys=2 * few)
