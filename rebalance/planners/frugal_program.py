@@ -29,7 +29,7 @@ _NODES = 200
 _NODES_FROM_NOTHING = 5
 #: What a route is worth, as a share of the mean state: of plans that move the same the one with the smaller table is taken.
 _ROUTE = 1e-4
-#: Loads are in fair loads, and limits hold as exactly as the solver can.
+#: Loads are in those of the largest channel, and limits hold as exactly as the solver can.
 _TOLERANCE = 1e-9
 
 
@@ -38,24 +38,24 @@ def solved(task: Task, channel: Ints, max_routes: int, *, feasible: bool) -> Int
     keys = np.flatnonzero(task.movable)
     # The same program, and so the same plan, in whatever order the keys come.
     keys = keys[np.lexsort((keys, task.state[keys], -task.cost[keys]))]
-    is_open = np.flatnonzero(task.high > 0)
-    if not len(keys) or not len(is_open) or len(keys) * len(is_open) > MOST_VARIABLES:
+    open_channels = np.flatnonzero(task.high > 0)
+    if not len(keys) or not len(open_channels) or len(keys) * len(open_channels) > MOST_VARIABLES:
         return None
-    start = channel[keys, None] == is_open if feasible else None
-    x = _optimise(_program(task, channel, max_routes, keys, is_open), start)
+    start = channel[keys, None] == open_channels if feasible else None
+    x = _optimise(_program(task, channel, max_routes, keys, open_channels), start)
     if x is None:
         return None
     found = channel.copy()
-    found[keys] = is_open[x.reshape(len(keys), -1).argmax(axis=1)]
+    found[keys] = open_channels[x.reshape(len(keys), -1).argmax(axis=1)]
     return found
 
 
-def _program(task: Task, channel: Ints, max_routes: int, keys: Indices, is_open: Indices) -> highspy.HighsLp:
+def _program(task: Task, channel: Ints, max_routes: int, keys: Indices, open_channels: Indices) -> highspy.HighsLp:
     """One column for each key and open channel; rows: each key once, the load of each channel, its number of keys, and the routes."""
     import highspy
 
-    away, moved = task.home[keys, None] != is_open, task.current[keys, None] != is_open
-    number, columns = len(is_open), away.size
+    away, moved = task.home[keys, None] != open_channels, task.current[keys, None] != open_channels
+    number, columns = len(open_channels), away.size
     unit = max(float(task.high.max()), np.finfo(float).tiny)
     load, count, routes = _others(task, channel, keys)
     k, d = np.divmod(np.arange(columns), number)
@@ -67,9 +67,9 @@ def _program(task: Task, channel: Ints, max_routes: int, keys: Indices, is_open:
     lp.col_cost_ = (state * moved + _ROUTE * away).ravel()
     lp.col_lower_, lp.col_upper_ = np.zeros(columns), np.ones(columns)
     once, none = np.ones(len(keys)), np.zeros(number)
-    lp.row_lower_ = np.concatenate([once, (task.low - load)[is_open] / unit, none, [0.0]])
-    room = np.minimum(task.most - count[is_open], len(keys))
-    lp.row_upper_ = np.concatenate([once, (task.high - load)[is_open] / unit, room, [max_routes - routes]])
+    lp.row_lower_ = np.concatenate([once, (task.low - load)[open_channels] / unit, none, [0.0]])
+    room = np.minimum(task.most - count[open_channels], len(keys))
+    lp.row_upper_ = np.concatenate([once, (task.high - load)[open_channels] / unit, room, [max_routes - routes]])
     lp.a_matrix_.format_ = highspy.MatrixFormat.kColwise
     lp.a_matrix_.start_ = np.concatenate([[0], np.cumsum((values != 0).sum(axis=1))]).astype(np.int32)
     lp.a_matrix_.index_, lp.a_matrix_.value_ = rows[values != 0].astype(np.int32), values[values != 0]
