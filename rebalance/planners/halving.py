@@ -1,7 +1,7 @@
 """Token halving: the channel that stands out loses half of its tokens.
 
 The ring, the trigger, the rounds and the departures: `tokens`. Every channel starts with a power of two of tokens. Channel x keeps the
-lower half of its tokens, j < count/2, so the tokens of a channel are always the first so many and its count says which.
+lower half of its tokens, j ≤ count/2, so the tokens of a channel are always the first so many and its count says which.
 
 What may move: taking tokens away gives their arcs to the next token clockwise, so only keys of x move, to any other
 channel (or nowhere, where the next token is x's own). Half of the arcs of x go, about half of its keys, whatever they cost: one

@@ -3,8 +3,9 @@
 Reference: the load balancer for actors of a streaming map-reduce that watches queue lengths and redistributes keys by consistent
 hashing, its section 4 (policy and redistribution) and 6 (skew, workloads, table 1).
 
-- Channel d owns the tokens `token-{d}-{j}`, j = 0..count-1, each at its canonical MurmurHash3; a key belongs to the first token
-  clockwise. The circle is cut into slots as every ring here is (`partition.ring`).
+- Channel d owns the tokens `token-{d}-{j}`, j = 1..count, each at its canonical MurmurHash3; a key belongs to the first token
+  clockwise. The circle is cut into slots as every ring here is (`partition.ring`). The paper does not say that tokens count from
+  1: of the ways to count channels and tokens from 0 or 1 it is the only one that its table 1 allows (docs/planners.md).
 - Trigger: with Q the load of each channel, x the largest and s the second largest, x is rebalanced iff Q_x > Q_s · (1 + τ).
 - A round changes the tokens (how, is the planner's). Each channel is rebalanced at most `rounds` times per plan. All rounds are
   simulated on the interval's statistics, so only the last ring is ever moved to.
@@ -156,7 +157,7 @@ def token_ring(counts: Sequence[int]) -> Ints:
 @lru_cache(maxsize=4096)
 def token_points(channel: int, count: int) -> NDArray[np.uint32]:
     """Where the tokens of one channel are."""
-    points = ring_points(f"token-{channel}-{j}" for j in range(count))
+    points = ring_points(f"token-{channel}-{j}" for j in range(1, count + 1))
     points.flags.writeable = False
     return points
 

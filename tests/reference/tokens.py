@@ -1,6 +1,6 @@
 """Token halving and doubling as the paper states them, and its run of actors: plain lists, every token looked at.
 
-Token j of channel d is the string `token-{d}-{j}`; a key belongs to the first token clockwise of the start of its slot. The planners must
+Token j = 1, 2, ... of channel d is the string `token-{d}-{j}`; a key belongs to the first token clockwise of the start of its slot. The planners must
 end with the same tokens and place every key exactly as `plan` does.
 """
 
@@ -30,7 +30,7 @@ class Case:
 
 def ring_with(tokens: list[int]) -> list[tuple[int, int]]:
     """All tokens in clockwise order, each with its channel; equal points belong to the smaller channel."""
-    return sorted((point_of(d, j), d) for d, count in enumerate(tokens) for j in range(count))
+    return sorted((point_of(d, j), d) for d, count in enumerate(tokens) for j in range(1, count + 1))
 
 
 def key_lookup(slot: int, ring: list[tuple[int, int]]) -> int:
@@ -93,7 +93,7 @@ def run_of_actors(
     mappers: int = 4,
     rounds: int = 1,
     tau: float = 0.2,
-    every: int = 20,
+    every: int = 10,
 ) -> list[int]:
     """Tuples each reducer processed in a run with queues, in ticks.
 
