@@ -24,7 +24,9 @@ os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSeri
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """How long the planners' runs through Spark are."""
-    parser.addoption("--intervals", type=int, default=3, help="intervals each planner goes through Spark and Delta")
+    parser.addoption(
+        "--intervals", type=int, help="intervals each planner goes through Spark and Delta; without it three or ten"
+    )
 
 
 def pytest_unconfigure() -> None:

@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 
 from rebalance.partition import Key, KeyType
 from rebalance.tables.control import table_path
+from rebalance.tables.session import own_session
 from rebalance.tables.state import head_version
 
 
@@ -32,10 +33,14 @@ def update_channels(spark: SparkSession, root: str, moves: pa.Table, *, metadata
     The settings that name the commit would leak into later writes of the session, so it has one of its own. The transaction id holds
     the version it starts from: after a roll-back the same plan may be carried out again, and Delta drops a known id silently.
     """
-    own = spark.newSession()
-    own.conf.set("spark.databricks.delta.commitInfo.userMetadata", metadata)
-    own.conf.set("spark.databricks.delta.write.txnAppId", f"{metadata} on version {head_version(root)}")
-    own.conf.set("spark.databricks.delta.write.txnVersion", "1")
+    own = own_session(
+        spark,
+        {
+            "spark.databricks.delta.commitInfo.userMetadata": metadata,
+            "spark.databricks.delta.write.txnAppId": f"{metadata} on version {head_version(root)}",
+            "spark.databricks.delta.write.txnVersion": "1",
+        },
+    )
     table = DeltaTable.forPath(own, table_path(root, "state"))
     origins = sorted(set(moves["from_channel"].to_pylist()))
     if literal:

@@ -9,6 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from rebalance.errors import OperatorError
+from rebalance.tables.session import own_session
 
 
 def placing_session(spark: SparkSession) -> SparkSession:
@@ -17,9 +18,7 @@ def placing_session(spark: SparkSession) -> SparkSession:
     With it on, Spark 4.2 plans on top of a cached DataFrame as if nothing were known of its placement until the cache is filled, and
     would exchange a second time. There is nothing to adapt: the number of partitions is the number of channels.
     """
-    own = spark.newSession()
-    own.conf.set("spark.sql.adaptive.enabled", "false")
-    return own
+    return own_session(spark, {"spark.sql.adaptive.enabled": "false"})
 
 
 def place(rows: DataFrame, channels: int, interval_id: str) -> DataFrame:

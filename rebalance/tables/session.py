@@ -27,6 +27,8 @@ DEFAULTS = {
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
     # Intervals are cut in UTC; the machine's own zone must not shift them.
     "spark.sql.session.timeZone": "UTC",
+    # Every interval asks the same questions, of its own tables and of Delta's logs: more than the 100 that Spark keeps compiled.
+    "spark.sql.codegen.cache.maxEntries": "2000",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
 }
@@ -37,8 +39,8 @@ LOCAL_DEFAULTS = {
     "spark.sql.shuffle.partitions": "4",
     # Listing files starts this many tasks; the default of 10,000 takes minutes on a local disk.
     "spark.sql.sources.parallelPartitionDiscovery.parallelism": "5",
-    # Delta spreads a table's log over this many tasks; 50 by default.
-    "spark.databricks.delta.snapshotPartitions": "2",
+    # Delta spreads a table's log over this many tasks, 50 by default, and each of them generates its code anew.
+    "spark.databricks.delta.snapshotPartitions": "1",
     "spark.databricks.delta.delta.log.cacheSize": "3",
     "spark.driver.defaultJavaOptions": f"-Dlog4j2.configurationFile=file://{Path(__file__).with_name('log4j2.properties')}",
 }
@@ -61,6 +63,16 @@ def spark_session(pipeline: Pipeline | None = None) -> SparkSession:
         return SparkSession.builder.config(map=asked).getOrCreate()
     settings, submitted = _settings(pipeline, asked)
     return _start(settings, submitted)
+
+
+def own_session(spark: SparkSession, settings: dict[str, str]) -> SparkSession:
+    """A session like this one but for some settings, which reach nothing else."""
+    own = spark.newSession()
+    for name, value in {**spark.conf.getAll, **settings}.items():
+        # A new session knows what Spark was started with; what was set since then has to be told.
+        if own.conf.get(name, None) != value and own.conf.isModifiable(name):
+            own.conf.set(name, value)
+    return own
 
 
 def _settings(pipeline: Pipeline | None, asked: dict[str, str]) -> tuple[dict[str, str], bool]:

@@ -32,6 +32,20 @@ def batch_of_second_interval(spark: SparkSession, pipeline: Pipeline) -> tuple[B
     return Batch(pipeline, second, epoch, function, own), events_of(read_source(own, pipeline), pipeline, second)
 
 
+def test_the_session_of_placed_work_has_the_settings_made_so_far_and_keeps_its_own_to_itself(
+    spark: SparkSession,
+) -> None:
+    name, adaptive = "spark.sql.shuffle.partitions", "spark.sql.adaptive.enabled"
+    before = spark.conf.get(name)
+    spark.conf.set(name, "3")
+    try:
+        own = placing_session(spark)
+    finally:
+        spark.conf.set(name, before)
+    assert (own.conf.get(name), own.conf.get(adaptive)) == ("3", "false")
+    assert (spark.conf.get(name), spark.conf.get(adaptive)) == (before, "true")
+
+
 @pytest.mark.parametrize("operator", [LATEST_MATCH, WINDOWED_SUM], ids=["latest_match", "windowed_sum"])
 def test_events_and_state_are_exchanged_exactly_once(spark: SparkSession, tmp_path: Path, operator: str) -> None:
     batch, events = batch_of_second_interval(spark, make_world(tmp_path, operator=operator, intervals=2, events=1000))
