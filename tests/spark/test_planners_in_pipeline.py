@@ -1,7 +1,7 @@
 """Planners of every family through real Spark and Delta, over intervals whose hot keys change.
 
-Results are those of a plain recomputation in every interval, whatever was moved. Those that come from other systems than Gedik's and
-Mixed go through ten intervals, the others through three; all through any other number, in some ten seconds each, with
+Results are those of a plain recomputation in every interval, whatever was moved. pkg, cg, ststream, halving and doubling go through ten
+intervals, the others through three; all through any other number, some ten seconds each, with
 make test ARGS="tests/spark/test_planners_in_pipeline.py --intervals 10".
 """
 

@@ -37,7 +37,13 @@ def test_the_stored_workloads_end_with_the_skews_of_table_1(name: str, method: s
 
 
 @pytest.mark.parametrize(
-    ("first_channel", "first_token", "as_in_the_paper"), [(0, 0, False), (0, 1, True), (1, 0, False), (1, 1, False)]
+    ("first_channel", "first_token", "as_in_the_paper"),
+    [
+        pytest.param(0, 0, False, id="channels and tokens from 0 do not fit"),
+        pytest.param(0, 1, True, id="channels from 0 and tokens from 1 fit"),
+        pytest.param(1, 0, False, id="channels from 1 and tokens from 0 do not fit"),
+        pytest.param(1, 1, False, id="channels and tokens from 1 do not fit"),
+    ],
 )
 def test_table_1_allows_tokens_to_be_counted_from_1_only(
     first_channel: int, first_token: int, as_in_the_paper: bool
