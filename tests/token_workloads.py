@@ -117,7 +117,7 @@ def _alike(letter: str) -> str:
 
 def _climb(random: Random, name: str) -> list[str] | None:
     """One attempt; many ways to share the letters out cannot be had, because there are only 26."""
-    wanted = {method: _shares(random, skew) for method, skew in zip(START, SKEWS[name], strict=True)}
+    wanted = {method: _shares(random, start) for method, start in zip(START, SKEWS[name], strict=True)}
     usable = [letter for letter in LETTERS if all(wanted[m][first_owner(letter, m)] for m in START)]
     if any(share and d not in {first_owner(x, m) for x in usable} for m in START for d, share in enumerate(wanted[m])):
         return None
@@ -147,10 +147,10 @@ def _swap(have: dict[str, list[int]], old: str, new: str) -> None:
         have[method][first_owner(new, method)] += 1
 
 
-def _shares(random: Random, skew: float) -> list[int]:
-    """Letters per reducer with this skew: W on one of them, the rest dealt out at random below W."""
+def _shares(random: Random, start: float) -> list[int]:
+    """Letters per reducer with this starting skew: W on one of them, the rest dealt out at random below W."""
     ideal = ITEMS // REDUCERS
-    most = round(ideal + skew * (ITEMS - ideal))
+    most = round(ideal + start * (ITEMS - ideal))
     shares = [0] * REDUCERS
     full = random.randrange(REDUCERS)
     shares[full] = most

@@ -45,7 +45,7 @@ def test_the_stored_workloads_end_with_the_skews_of_table_1(name: str, method: s
         pytest.param(1, 1, False, id="channels and tokens from 1 do not fit"),
     ],
 )
-def test_table_1_allows_tokens_to_be_counted_from_1_only(
+def test_with_this_hash_table_1_allows_tokens_to_be_counted_from_1_only(
     first_channel: int, first_token: int, as_in_the_paper: bool
 ) -> None:
     """WL3 is the letter a: doubling moves it, halving does not. WL2 is spread by doubling's first ring, so every reducer has a letter."""
