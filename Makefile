@@ -27,6 +27,7 @@ lint: setup ## style and types
 	$(PYTHON) -m ruff check .
 	$(PYTHON) -m ruff format --check .
 	$(PYTHON) -m mypy
+	.venv/bin/lint-imports --no-logo
 
 format: setup ## put the style right where a machine can
 	$(PYTHON) -m ruff check --fix .

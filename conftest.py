@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from rebalance.airflow_run import airflow_environment
+from rebalance.demo.in_process import airflow_environment
 
 _AIRFLOW_HOME = Path(tempfile.mkdtemp(prefix="rebalance-airflow-"))
 # Before anything can import airflow, which reads some of its settings only once, when it is imported.

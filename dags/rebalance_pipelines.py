@@ -16,10 +16,10 @@ from airflow.providers.standard.operators.python import PythonOperator
 from airflow.sdk import DAG, CronDataIntervalTimetable, TriggerRule
 from airflow.sdk.exceptions import AirflowFailException
 
-from rebalance.config import Pipeline, load_pipeline
-from rebalance.dag_text import VERBS, describe, describe_broken
+from rebalance.airflow.page import VERBS, describe, describe_broken
 from rebalance.errors import ConfigError, OrderError, QualityError, SourceError, StalePlanError
-from rebalance.intervals import cron_of
+from rebalance.pipeline.file import Pipeline, load_pipeline
+from rebalance.pipeline.intervals import cron_of
 
 PIPELINES = Path(os.environ.get("REBALANCE_PIPELINES") or Path(__file__).parent / "pipelines")
 #: Trouble that a retry cannot cure.
@@ -105,7 +105,7 @@ def make_dag(pipeline: Pipeline) -> DAG:
             doc_md=f"{verb} {text}.",
         )
         if verb == "migrate_state" and pipeline.planning.mode == "approve":
-            from rebalance.approval import ApprovePlan
+            from rebalance.airflow.approval import ApprovePlan
 
             approval = ApprovePlan(task_id="approve_plan", dag=dag, pipeline_file=str(pipeline.file))
             previous = previous >> approval

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from rebalance.config import load_pipeline
 from rebalance.demo.events import write_trades
-from rebalance.workload import Workload
+from rebalance.pipeline.file import load_pipeline
+from rebalance.simulate.workload import Workload
 
 INTERVALS, EVENTS, KEYS = 8, 150_000, 20_000
 

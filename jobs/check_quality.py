@@ -11,7 +11,7 @@ from jobs.command import command, run_verb
 
 def run(pipeline_file: str, interval_start: str | datetime) -> str:
     """Check one interval's statistics."""
-    from rebalance.tables.check_quality import check_quality
+    from rebalance.steps.check_quality import check_quality
 
     return run_verb(check_quality, pipeline_file, interval_start)
 

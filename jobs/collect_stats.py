@@ -11,7 +11,7 @@ from jobs.command import command, run_verb
 
 def run(pipeline_file: str, interval_start: str | datetime) -> str:
     """Collect one interval's statistics."""
-    from rebalance.tables.collect_stats import collect_stats
+    from rebalance.steps.collect_stats import collect_stats
 
     return run_verb(collect_stats, pipeline_file, interval_start)
 

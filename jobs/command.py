@@ -12,9 +12,9 @@ import time
 from collections.abc import Callable, Sequence
 from datetime import datetime
 
-from rebalance.config import Pipeline, load_pipeline
 from rebalance.errors import RebalanceError
-from rebalance.intervals import Interval, parse_start
+from rebalance.pipeline.file import Pipeline, load_pipeline
+from rebalance.pipeline.intervals import Interval, parse_start
 
 Verb = Callable[[Pipeline, Interval], str]
 #: Exit code for trouble that has a plain message; a bug leaves its traceback and code 1.

@@ -11,7 +11,7 @@ from jobs.command import command, run_verb
 
 def run(pipeline_file: str, interval_start: str | datetime) -> str:
     """Plan on one interval's statistics."""
-    from rebalance.tables.make_plan import make_plan
+    from rebalance.steps.make_plan import make_plan
 
     return run_verb(make_plan, pipeline_file, interval_start)
 

@@ -11,7 +11,7 @@ from jobs.command import command, run_verb
 
 def run(pipeline_file: str, interval_start: str | datetime) -> str:
     """Carry out one interval's plan."""
-    from rebalance.tables.migrate_state import migrate_state
+    from rebalance.steps.migrate_state import migrate_state
 
     return run_verb(migrate_state, pipeline_file, interval_start)
 

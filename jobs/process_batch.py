@@ -11,7 +11,7 @@ from jobs.command import command, run_verb
 
 def run(pipeline_file: str, interval_start: str | datetime) -> str:
     """Process one interval."""
-    from rebalance.tables.process_batch import process_batch
+    from rebalance.steps.process_batch import process_batch
 
     return run_verb(process_batch, pipeline_file, interval_start)
 

@@ -15,20 +15,20 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from rebalance.partition import PartitionFunction
-    from rebalance.tables.reader import Opened
+    from rebalance.storage.reader import Opened
 
 __version__ = "0.1.0"
 
 
 def open(root: str, epoch: int | None = None) -> Opened:  # noqa: A001 - reads as rebalance.open
     """A pipeline's tables at the active epoch, or at an earlier one by its number. Starts no Spark."""
-    from rebalance.tables.reader import open_tables
+    from rebalance.storage.reader import open_tables
 
     return open_tables(root, epoch)
 
 
 def route(df: DataFrame, function: PartitionFunction, key: str = "key") -> DataFrame:
     """Add the column `channel`: where the function sends each row of any DataFrame by its key column."""
-    from rebalance.tables.routing import route
+    from rebalance.spark.routing import route
 
     return route(df, function, key)

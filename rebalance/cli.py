@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rebalance.config import Pipeline, load_pipeline
 from rebalance.errors import ConfigError, RebalanceError
-from rebalance.intervals import parse_start
+from rebalance.pipeline.file import Pipeline, load_pipeline
+from rebalance.pipeline.intervals import parse_start
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -93,7 +93,7 @@ def _console() -> Console:
 
 
 def _run(pipeline: Pipeline, arguments: argparse.Namespace) -> None:
-    from rebalance.run import run_intervals
+    from rebalance.steps.run import run_intervals
 
     console = _console()
     first = pipeline.interval_at(parse_start(arguments.first)) if arguments.first else None
@@ -102,9 +102,9 @@ def _run(pipeline: Pipeline, arguments: argparse.Namespace) -> None:
 
 
 def _status(pipeline: Pipeline, arguments: argparse.Namespace) -> None:
-    from rebalance.history import read_history
-    from rebalance.show import history_table
-    from rebalance.tables.reader import open_tables
+    from rebalance.storage.history import read_history
+    from rebalance.storage.reader import open_tables
+    from rebalance.view.show import history_table
 
     opened, console = open_tables(pipeline.tables), _console()
     epoch, function = opened.epoch, opened.function
@@ -117,7 +117,7 @@ def _status(pipeline: Pipeline, arguments: argparse.Namespace) -> None:
 
 
 def _plan(pipeline: Pipeline, arguments: argparse.Namespace) -> None:
-    from rebalance.inspection import dry_run
+    from rebalance.view.inspection import dry_run
 
     if arguments.dry_run:
         dry_run(pipeline, arguments.planner, arguments.theta_max, _console())
@@ -126,21 +126,21 @@ def _plan(pipeline: Pipeline, arguments: argparse.Namespace) -> None:
         raise ConfigError(
             "--planner and --theta-max only go with --dry-run; what is carried out is set in the pipeline file."
         )
-    from rebalance.tables.make_plan import make_plan
-    from rebalance.tables.reader import open_tables
+    from rebalance.steps.make_plan import make_plan
+    from rebalance.storage.reader import open_tables
 
     newest = pipeline.interval_at(parse_start(open_tables(pipeline.tables).epoch.interval_id))
     _console().print(make_plan(pipeline, newest))
 
 
 def _inspect(pipeline: Pipeline, arguments: argparse.Namespace) -> None:
-    from rebalance.inspection import inspect
+    from rebalance.view.inspection import inspect
 
     inspect(pipeline, _console())
 
 
 def _explain(pipeline: Pipeline, arguments: argparse.Namespace) -> None:
-    from rebalance.inspection import explain
+    from rebalance.view.inspection import explain
 
     explain(pipeline, arguments.key, _console())
 

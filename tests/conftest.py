@@ -17,7 +17,7 @@ settings.load_profile("tests")
 @pytest.fixture(scope="session")
 def spark() -> Iterator[object]:
     """The one Spark session; whatever asks `spark_session()` for one gets the same."""
-    from rebalance.tables import session
+    from rebalance.spark import session
 
     defaults = pytest.MonkeyPatch()
     defaults.setitem(session.DEFAULTS, "spark.driver.memory", "2g")

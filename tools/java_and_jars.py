@@ -16,7 +16,7 @@ from pathlib import Path
 
 from python_env import MissingError, find_uv
 from rebalance.errors import EnvironmentMissingError
-from rebalance.tables.environment import CACHE, OWN_JARS, OWN_JAVA_HOME, use_java
+from rebalance.spark.environment import CACHE, OWN_JARS, OWN_JAVA_HOME, use_java
 
 COORDINATES = "io.delta:delta-spark_4.2_2.13:4.4.0"
 #: What Spark ships already. Fetching it again is 100 MB, and fails where a local Maven repository holds a POM without its jar.

@@ -14,7 +14,7 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
-from rebalance.airflow_run import HOME, airflow_environment
+from rebalance.demo.in_process import HOME, airflow_environment
 
 #: Seconds until Airflow is healthy; it was seen to take a minute on two busy cores.
 PATIENCE = 240

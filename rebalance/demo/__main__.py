@@ -15,12 +15,12 @@ from pathlib import Path
 
 from rich.console import Console
 
-from rebalance.config import Pipeline, load_pipeline
 from rebalance.demo.events import write_trades
 from rebalance.errors import RebalanceError
-from rebalance.history import read_history
-from rebalance.show import draw_loads, history_table
-from rebalance.workload import Workload
+from rebalance.pipeline.file import Pipeline, load_pipeline
+from rebalance.simulate.workload import Workload
+from rebalance.storage.history import read_history
+from rebalance.view.show import draw_loads, history_table
 
 PROJECT = Path(__file__).resolve().parents[2]
 FOLDER = PROJECT / ".local" / "demo"
@@ -82,7 +82,7 @@ def _generate(console: Console, pipeline: Pipeline, intervals: int, events: int)
 
 
 def _run(console: Console, pipeline: Pipeline, intervals: int) -> None:
-    from rebalance.airflow_run import load_dag, prepare, run_interval
+    from rebalance.demo.in_process import load_dag, prepare, run_interval
 
     console.print("Starting Airflow and Spark (about 20 s) …")
     # Airflow and its libraries talk to their own developers here; what the tasks have to say is shown below.

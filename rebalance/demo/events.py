@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from rebalance.intervals import Interval
-from rebalance.workload import Workload
+from rebalance.pipeline.intervals import Interval
+from rebalance.simulate.workload import Workload
 
 
 def write_trades(folder: Path, first: Interval, workload: Workload, *, intervals: int, events: int) -> int:

@@ -1,7 +1,7 @@
 """The one function type: splits, then routes, then ring.
 
 Every planner's result becomes a `PartitionFunction`; Spark routes all of them with the same expression
-(`rebalance.tables.routing`). A function is versioned and never edited: each plan makes a new one.
+(`rebalance.spark.routing`). A function is versioned and never edited: each plan makes a new one.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rebalance.errors import RebalanceError
-from rebalance.hashing import hash_longs, hash_strings
+from rebalance.partition.hashing import hash_longs, hash_strings
 from rebalance.partition.ring import SLOT_SHIFT, SLOTS
 
 Key = str | int

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rebalance.errors import ConfigError
-from rebalance.hashing import ring_points
+from rebalance.partition.hashing import ring_points
 
 #: Number of slots; a power of two. 2^16 keeps a slot below 0.2 % of a fair share for up to 100 channels.
 SLOTS = 1 << 16

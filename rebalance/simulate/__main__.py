@@ -23,7 +23,7 @@ from rebalance.simulate.report import draw, outcome_table
 from rebalance.simulate.schemes import SCHEMES, make_scheme
 from rebalance.simulate.streams import Stream, drifting_stream, recorded_stream, zipf_stream
 from rebalance.simulate.tuples import Outcome, simulate_tuples
-from rebalance.workload import Workload
+from rebalance.simulate.workload import Workload
 
 
 def parser() -> argparse.ArgumentParser:

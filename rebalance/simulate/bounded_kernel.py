@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rebalance.compiled import compiled
-from rebalance.model import Indices, Ints
+from rebalance.planning.model import Indices, Ints
 from rebalance.simulate.mixing_kernel import bin_of
 
 Hashes = NDArray[np.uint64]

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rebalance.compiled import compiled
-from rebalance.model import Floats, Indices, Ints
+from rebalance.planning.model import Floats, Indices, Ints
 from rebalance.simulate.mixing_kernel import bin_of, two_bins
 
 Hashes = NDArray[np.uint64]
@@ -154,7 +154,7 @@ def enough_choices(counts: Ints, seen: int, theta: float, epsilon: float, channe
 
     b_h = n - n·((n-1)/n)^(h·d) channels are expected to be reached by the h most frequent keys. They get those keys' tuples, and of the
     other keys those whose choices all lie among them; that must be at most b_h·(1/n + ε). The same d as the planner's; see
-    `rebalance.planners.dchoices` for how the authors' own simulator differs.
+    `rebalance.planners.splitting.dchoices` for how the authors' own simulator differs.
     """
     p = head(counts, seen, theta)
     if len(p) == 0:

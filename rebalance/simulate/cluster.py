@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rebalance.errors import ConfigError
-from rebalance.model import Floats
+from rebalance.planning.model import Floats
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ Settled here: channels that begin to signal in the same slot queue up in their o
 old signal would move a worker nobody can bear); of a busy channel the virtual worker with the highest number moves; sources learn of a
 move at the end of the slot (the paper piggybacks it on acknowledgements).
 
-Where it comes to rest: within one virtual worker of the optimum α·n·cap(d)/Σcap, by the rule `settle` that `rebalance.delegation` adds to the paper's
+Where it comes to rest: within one virtual worker of the optimum α·n·cap(d)/Σcap, by the rule `settle` that `rebalance.planners.splitting.delegation` adds to the paper's
 and proves. The utilisation of a slot is not exact (PoRC evens virtual workers out over the stream, not in each slot), so in a run a channel may be
 further off for a while. Without `settle` it stops as soon as no channel is busy or none is idle, which may leave others outside the band
 between them; a channel whose optimum lies between two numbers, neither of them in the band, goes to and fro.
@@ -24,9 +24,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from rebalance.delegation import Rule
 from rebalance.errors import ConfigError
-from rebalance.model import Floats, Indices, Ints
+from rebalance.planners.splitting.delegation import Rule
+from rebalance.planning.model import Floats, Indices, Ints
 from rebalance.simulate.grouping import Grouping, Router, Setting, random_choices_over
 
 

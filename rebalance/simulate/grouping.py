@@ -26,8 +26,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rebalance.errors import ConfigError
-from rebalance.hashing import ring_points
-from rebalance.model import Floats, Indices, Ints
+from rebalance.partition.hashing import ring_points
+from rebalance.planning.model import Floats, Indices, Ints
 
 
 @dataclass(frozen=True, eq=False)

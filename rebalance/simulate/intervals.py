@@ -1,7 +1,7 @@
 """Run a planner over the intervals of a workload: each plan starts from the function the plan before it left.
 
 A key's cost is its number of tuples, and so is the state it adds in an interval; S(k,w) is the sum over the last w intervals.
-Plans are made by `rebalance.planning.make_plan`, the same as in a pipeline.
+Plans are made by `rebalance.planning.decide.make_plan`, the same as in a pipeline.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rebalance.model import Decision, Floats, KeyStats, Limits, Plan, Request
 from rebalance.partition import PartitionFunction
-from rebalance.planners.base import Planner, first_function, ring_to_build_on
-from rebalance.planning import make_plan
-from rebalance.workload import Interval, Workload
+from rebalance.planning.decide import make_plan
+from rebalance.planning.interface import Planner, first_function, ring_to_build_on
+from rebalance.planning.model import Decision, Floats, KeyStats, Limits, Plan, Request
+from rebalance.simulate.workload import Interval, Workload
 
 #: Tuples of an interval; they have no unit here, only ratios matter.
 TUPLES = 1e6

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rebalance.compiled import compiled
-from rebalance.model import Floats, Indices, Ints
+from rebalance.planning.model import Floats, Indices, Ints
 
 #: Work below this is rounding: a tuple that is finished but for it is finished.
 ROUNDING = 1e-6

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rebalance.errors import ConfigError, SourceError
-from rebalance.hashing import hash_longs, hash_strings
-from rebalance.model import Ints
-from rebalance.workload import Workload, zipf
+from rebalance.partition.hashing import hash_longs, hash_strings
+from rebalance.planning.model import Ints
+from rebalance.simulate.workload import Workload, zipf
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rebalance.errors import ConfigError
-from rebalance.model import Floats, Indices, Ints
+from rebalance.planning.model import Floats, Indices, Ints
 from rebalance.simulate.cluster import Cluster
 from rebalance.simulate.grouping import Grouping, Router, Setting, key_hashes
 from rebalance.simulate.streams import Stream

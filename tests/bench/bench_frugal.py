@@ -23,13 +23,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rebalance.bounds import bound
-from rebalance.model import Ints, KeyStats, Limits, Request
 from rebalance.partition import SLOTS
-from rebalance.planners import make_planner
-from rebalance.planners.frugal import Frugal
+from rebalance.planners.frugal.frugal import Frugal
+from rebalance.planners.registry import make_planner
+from rebalance.planning.bounds import bound
+from rebalance.planning.model import Ints, KeyStats, Limits, Request
 from rebalance.simulate.intervals import steps
-from rebalance.workload import Workload
+from rebalance.simulate.workload import Workload
 from tests.reference import mip
 
 #: Below this share of all state the bound is a few keys, and a ratio to it says little.

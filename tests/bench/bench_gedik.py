@@ -19,13 +19,13 @@ from typing import Any
 
 import numpy as np
 
-from rebalance.model import KeyStats, Limits, Request
 from rebalance.partition import SLOTS, channels_at, consistent_ring
 from rebalance.partition.ring import channel_points
-from rebalance.planners import make_planner
-from rebalance.planners.consistent import staying_keys
-from rebalance.planners.readj import Readj
-from rebalance.planners.readj_search import Search
+from rebalance.planners.baselines.consistent import staying_keys
+from rebalance.planners.gedik.readj import Readj
+from rebalance.planners.gedik.readj_search import Search
+from rebalance.planners.registry import make_planner
+from rebalance.planning.model import KeyStats, Limits, Request
 from tests.reference import gedik
 
 PLAIN: dict[str, Callable[[gedik.Case], list[int]]] = {

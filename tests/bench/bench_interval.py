@@ -21,8 +21,8 @@ from collections import defaultdict
 from importlib import import_module
 from pathlib import Path
 
-from rebalance.run import VERBS
-from tests.world import WINDOWED_SUM, first_interval, make_world
+from rebalance.steps.run import VERBS
+from tests.support.world import WINDOWED_SUM, first_interval, make_world
 
 WARM = 3
 SHIPPED = "as shipped"
@@ -77,7 +77,7 @@ def in_own_process(name: str, intervals: int) -> dict[str, list[float]]:
 
 def measure(settings: dict[str, str], intervals: int) -> dict[str, list[float]]:
     """Take a small world through the intervals."""
-    from rebalance.tables.session import spark_session
+    from rebalance.spark.session import spark_session
 
     more = "[spark.settings]\n" + "".join(f'"{name}" = "{value}"\n' for name, value in settings.items())
     spent = {verb: [0.0, 0.0] for verb in VERBS}
@@ -90,7 +90,7 @@ def measure(settings: dict[str, str], intervals: int) -> dict[str, list[float]]:
         for number in range(intervals):
             for verb in VERBS:
                 cpu, clock = cpu_seconds(pid), time.perf_counter()
-                getattr(import_module(f"rebalance.tables.{verb}"), verb)(
+                getattr(import_module(f"rebalance.steps.{verb}"), verb)(
                     pipeline, first_interval(pipeline).shifted(number)
                 )
                 if number >= WARM:

@@ -18,8 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from rebalance.model import Indices
-from rebalance.stats.lossy import LossyCounter, SlidingCounter
+from rebalance.planners.gedik.lossy import LossyCounter, SlidingCounter
+from rebalance.planning.model import Indices
 
 KEYS = 1_000_000
 

@@ -20,12 +20,12 @@ from pathlib import Path
 
 import numpy as np
 
-from rebalance.model import Limits, Request
-from rebalance.planners import PLANNERS, make_planner
-from rebalance.planners.base import Planner
+from rebalance.planners.fang.compact import compact_records
+from rebalance.planners.registry import PLANNERS, make_planner
+from rebalance.planning.interface import Planner
+from rebalance.planning.model import Limits, Request
 from rebalance.simulate.intervals import steps
-from rebalance.stats.compact import compact_records
-from rebalance.workload import Workload
+from rebalance.simulate.workload import Workload
 
 #: Best of this many, unless one alone takes longer than `_PATIENCE` seconds.
 _REPEATS = 5

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rebalance.model import Decision, Limits
-from rebalance.planners import PLANNERS, make_planner
-from rebalance.planners.base import Planner
+from rebalance.planners.registry import PLANNERS, make_planner
+from rebalance.planning.interface import Planner
+from rebalance.planning.model import Decision, Limits
 from rebalance.simulate.intervals import simulate, steps
-from rebalance.workload import Workload
+from rebalance.simulate.workload import Workload
 
 #: Planners that place whole keys, for comparison.
 WHOLE = ("mixed", "frugal", "consistent")

@@ -15,11 +15,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from rebalance.model import KeyStats, Limits, Node, Request
 from rebalance.partition import SLOTS, consistent_ring
-from rebalance.planners import make_planner
-from rebalance.planners.ststream import StStream
-from rebalance.planners.ststream_metrics import balance_of, restoration_rate
+from rebalance.planners.registry import make_planner
+from rebalance.planners.ststream.metrics import balance_of, restoration_rate
+from rebalance.planners.ststream.ststream import StStream
+from rebalance.planning.model import KeyStats, Limits, Node, Request
 
 #: CPU use of the nodes before, per cent; the paper gives the ends.
 LOADS = (88, 70, 60, 45, 30, 20, 11)

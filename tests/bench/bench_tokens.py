@@ -16,13 +16,13 @@ from collections import Counter
 
 import numpy as np
 
-from rebalance.measure import skew
-from rebalance.model import KeyStats, Limits, Request
 from rebalance.partition import PartitionFunction
-from rebalance.planners import make_planner
-from rebalance.planners.base import first_function, ring_to_build_on
-from rebalance.planning import make_plan
-from tests.token_workloads import (
+from rebalance.planners.registry import make_planner
+from rebalance.planning.decide import make_plan
+from rebalance.planning.interface import first_function, ring_to_build_on
+from rebalance.planning.measure import skew
+from rebalance.planning.model import KeyStats, Limits, Request
+from tests.support.token_workloads import (
     FIXTURE,
     REDUCERS,
     REPORTED,

@@ -11,10 +11,10 @@ DAG_ID = "rebalance_trades"
 
 def run(folder: Path) -> None:
     """Leave events, tables and Airflow's records under the folder."""
-    from rebalance.airflow_run import load_dag, prepare, run_interval
     from rebalance.demo.events import write_trades
-    from rebalance.intervals import Interval
-    from rebalance.workload import Workload
+    from rebalance.demo.in_process import load_dag, prepare, run_interval
+    from rebalance.pipeline.intervals import Interval
+    from rebalance.simulate.workload import Workload
 
     start = datetime(2026, 1, 1, tzinfo=UTC)
     interval = Interval(start, start + timedelta(hours=1))

@@ -82,10 +82,10 @@ def dag_file(project: Path) -> Callable[[], ModuleType]:
 @pytest.fixture
 def airflow() -> Any:
     """Airflow with its database, in the folder of the tests' own."""
-    from rebalance import airflow_run
+    from rebalance.demo import in_process
 
-    airflow_run.prepare(Path(os.environ["AIRFLOW_HOME"]))
-    return airflow_run
+    in_process.prepare(Path(os.environ["AIRFLOW_HOME"]))
+    return in_process
 
 
 @pytest.fixture

@@ -12,9 +12,9 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 
-from rebalance.intervals import Interval
-from rebalance.tables import control
-from rebalance.tables.epochs import all_epochs
+from rebalance.pipeline.intervals import Interval
+from rebalance.storage import control
+from rebalance.storage.epochs import all_epochs
 from tests.dags.conftest import WritePipeline
 from tests.dags.test_rules import FIRST, SECOND, states
 
@@ -72,7 +72,7 @@ def test_two_intervals_run_a_rerun_changes_nothing_and_bad_statistics_stop_the_t
     assert kinds[1::2] == [("process", FIRST.id), ("process", SECOND.id)]
     assert [interval_id for _, interval_id in kinds[2::2]] == [FIRST.id, SECOND.id]
 
-    from rebalance.tables.session import spark_session
+    from rebalance.spark.session import spark_session
 
     assert spark_session() is spark, "the tasks must share the session of their process"
 

@@ -10,10 +10,10 @@ from zlib import crc32
 
 import pytest
 
-from rebalance.config import load_pipeline
 from rebalance.errors import MigrationError, QualityError
-from rebalance.intervals import Interval
-from rebalance.tables import control
+from rebalance.pipeline.file import load_pipeline
+from rebalance.pipeline.intervals import Interval
+from rebalance.storage import control
 from tests.dags.conftest import WritePipeline
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -170,9 +170,9 @@ def test_a_run_in_this_process_does_not_wait_for_a_person(
 
 
 def test_a_plan_awaits_approval_until_it_is_carried_out(write_pipeline: WritePipeline) -> None:
-    from rebalance.approval import plan_in_words
-    from rebalance.tables.approvals import plan_awaiting_approval
-    from rebalance.tables.epochs import publish
+    from rebalance.airflow.approval import plan_in_words
+    from rebalance.storage.epochs import publish
+    from rebalance.storage.plans import plan_awaiting_approval
 
     file = write_pipeline("asking", mode="approve")
     root = load_pipeline(file).tables

@@ -17,15 +17,15 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from rebalance.config import Pipeline
-from rebalance.intervals import Interval
-from rebalance.run import VERBS, run_interval
-from rebalance.tables.epochs import all_epochs
-from rebalance.tables.faults import KILL_AT
-from tests.world import contents, first_interval, make_world
+from rebalance.pipeline.file import Pipeline
+from rebalance.pipeline.intervals import Interval
+from rebalance.steps.faults import KILL_AT
+from rebalance.steps.run import VERBS, run_interval
+from rebalance.storage.epochs import all_epochs
+from tests.support.world import contents, first_interval, make_world
 
 PROJECT = Path(__file__).resolve().parents[2]
-SOURCES = PROJECT / "rebalance" / "tables"
+SOURCES = PROJECT / "rebalance" / "steps"
 
 
 def moments(verb: str) -> list[str]:
@@ -77,7 +77,7 @@ def copy(pipeline: Pipeline, folder: Path) -> Pipeline:
 
 
 def run_verb(pipeline: Pipeline, verb: str, interval: Interval) -> None:
-    getattr(import_module(f"rebalance.tables.{verb}"), verb)(pipeline, interval)
+    getattr(import_module(f"rebalance.steps.{verb}"), verb)(pipeline, interval)
 
 
 @pytest.mark.parametrize(("verb", "moment"), MOMENTS, ids=[moment for _, moment in MOMENTS])

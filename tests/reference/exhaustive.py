@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from rebalance.compiled import compiled
-from rebalance.model import Floats, Ints, Mask, Request
+from rebalance.planning.model import Floats, Ints, Mask, Request
 
 
 def least_theta_exactly(request: Request) -> float:

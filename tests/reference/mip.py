@@ -7,7 +7,7 @@ from typing import NamedTuple
 import highspy
 import numpy as np
 
-from rebalance.model import Request
+from rebalance.planning.model import Request
 
 
 class Solved(NamedTuple):

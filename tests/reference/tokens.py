@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from rebalance.hashing import ring_points
+from rebalance.partition.hashing import ring_points
 
 
 @dataclass

@@ -12,14 +12,14 @@ from polars.testing import assert_frame_equal
 from pyspark.sql import SparkSession
 
 import rebalance
-from rebalance.config import Pipeline
-from rebalance.history import read_history
-from rebalance.intervals import Interval
-from rebalance.run import next_interval, run_intervals
-from rebalance.tables import control
-from rebalance.tables.epochs import all_epochs, load_function
-from rebalance.tables.fingerprint import rows_changed
-from tests.world import (
+from rebalance.pipeline.file import Pipeline
+from rebalance.pipeline.intervals import Interval
+from rebalance.spark.fingerprint import rows_changed
+from rebalance.steps.run import next_interval, run_intervals
+from rebalance.storage import control
+from rebalance.storage.epochs import all_epochs, load_function
+from rebalance.storage.history import read_history
+from tests.support.world import (
     LATEST_MATCH,
     WINDOWED_SUM,
     contents,

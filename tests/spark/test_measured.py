@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pyspark.sql import SparkSession
 
-from rebalance.tables.measured import job_group, known_stages, task_seconds
+from rebalance.spark.task_times import job_group, known_stages, task_seconds
 
 
 def test_stages_that_spark_has_forgotten_are_left_out(spark: SparkSession) -> None:

@@ -16,16 +16,18 @@ from deltalake import QueryBuilder
 from pyspark.sql import SparkSession
 
 import rebalance
-from rebalance.config import Pipeline
 from rebalance.errors import MigrationError, StalePlanError
-from rebalance.run import VERBS, run_interval, run_intervals
-from rebalance.tables import control, migrate_state, move
-from rebalance.tables.check_quality import check_quality
-from rebalance.tables.collect_stats import collect_stats
-from rebalance.tables.epochs import all_epochs, current_epoch
-from rebalance.tables.make_plan import make_plan
-from rebalance.tables.process_batch import process_batch
-from tests.world import first_interval, make_world, stored
+from rebalance.pipeline.file import Pipeline
+from rebalance.spark import move
+from rebalance.steps import migrate_state
+from rebalance.steps.check_quality import check_quality
+from rebalance.steps.collect_stats import collect_stats
+from rebalance.steps.make_plan import make_plan
+from rebalance.steps.process_batch import process_batch
+from rebalance.steps.run import VERBS, run_interval, run_intervals
+from rebalance.storage import control
+from rebalance.storage.epochs import all_epochs, current_epoch
+from tests.support.world import first_interval, make_world, stored
 
 
 def planned_world(folder: Path, **options: Any) -> Pipeline:
@@ -174,7 +176,7 @@ def test_a_plan_made_on_an_older_epoch_is_refused(spark: SparkSession, tmp_path:
 def run_interval_verb(pipeline: Pipeline, interval: Any, verb: str) -> str:
     from importlib import import_module
 
-    said: str = getattr(import_module(f"rebalance.tables.{verb}"), verb)(pipeline, interval)
+    said: str = getattr(import_module(f"rebalance.steps.{verb}"), verb)(pipeline, interval)
     return said
 
 
@@ -221,7 +223,7 @@ def test_in_shadow_mode_nothing_moves_and_the_plan_says_what_would_have(spark: S
     pipeline = make_world(tmp_path, intervals=1)
     file = pipeline.file
     file.write_text(file.read_text().replace('planner = "mixed"', 'planner = "mixed"\nmode = "shadow"'))
-    shadow = rebalance.config.load_pipeline(file)  # type: ignore[attr-defined]
+    shadow = rebalance.pipeline.file.load_pipeline(file)  # type: ignore[attr-defined]
     said: list[str] = []
     run_interval(shadow, first_interval(shadow), said.append)
     assert "mode is shadow, would have: max/fair load" in said[-1]
@@ -234,7 +236,7 @@ def test_without_deletion_vectors_every_client_can_read_the_table(spark: SparkSe
     pipeline = make_world(tmp_path, intervals=1)
     file = pipeline.file
     file.write_text("deletion_vectors = false\n" + file.read_text())
-    plain = rebalance.config.load_pipeline(file)  # type: ignore[attr-defined]
+    plain = rebalance.pipeline.file.load_pipeline(file)  # type: ignore[attr-defined]
     run_intervals(plain)
     newest = current_epoch(plain.tables)
     assert newest is not None

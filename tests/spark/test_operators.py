@@ -15,13 +15,13 @@ from polars.testing import assert_frame_equal
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from rebalance.config import Pipeline
-from rebalance.intervals import Interval
 from rebalance.operators import BUILT_IN, Operator, load_operator, make_operator
-from rebalance.tables.placement import exchanges
-from rebalance.tables.routing import salt_of
-from tests.small_runs import WINDOW, SmallRun, interval_ids, plain, splitting
-from tests.world import events_of_window, expected_matches, expected_sums, first_interval, make_world
+from rebalance.pipeline.file import Pipeline
+from rebalance.pipeline.intervals import Interval
+from rebalance.spark.placement import exchanges
+from rebalance.spark.routing import salt_of
+from tests.support.small_runs import WINDOW, SmallRun, interval_ids, plain, splitting
+from tests.support.world import events_of_window, expected_matches, expected_sums, first_interval, make_world
 
 INTERVALS = 3
 PLACEMENT = "Exchange shufflepartitionidpassthrough"

@@ -10,15 +10,15 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from rebalance.config import Pipeline
 from rebalance.errors import OperatorError
 from rebalance.partition import PartitionFunction, consistent_ring
-from rebalance.run import run_intervals
-from rebalance.tables.epochs import Epoch, current_epoch, load_function
-from rebalance.tables.placement import exchanges, physical_plan, place, placing_session
-from rebalance.tables.process_batch import Batch, process_batch
-from rebalance.tables.source import events_of, read_source
-from tests.world import LATEST_MATCH, WINDOWED_SUM, first_interval, make_world
+from rebalance.pipeline.file import Pipeline
+from rebalance.spark.placement import exchanges, physical_plan, place, placing_session
+from rebalance.spark.source import events_of, read_source
+from rebalance.steps.process_batch import Batch, process_batch
+from rebalance.steps.run import run_intervals
+from rebalance.storage.epochs import Epoch, current_epoch, load_function
+from tests.support.world import LATEST_MATCH, WINDOWED_SUM, first_interval, make_world
 
 
 def batch_of_second_interval(spark: SparkSession, pipeline: Pipeline) -> tuple[Batch, object]:
@@ -108,7 +108,7 @@ def test_an_operator_that_exchanges_again_is_refused_with_the_way_out(
 
 
 def test_ring_lookups_need_no_shuffle_of_their_own(spark: SparkSession) -> None:
-    from rebalance.tables.routing import route
+    from rebalance.spark.routing import route
 
     function = PartitionFunction(version=0, channels=4, slots=consistent_ring(4), routes={"a": 1})
     assert exchanges(route(spark.createDataFrame([("a",)], "key string"), function)) == []

@@ -14,12 +14,12 @@ import pytest
 from polars.testing import assert_frame_equal
 from pyspark.sql import SparkSession
 
-from rebalance.config import Pipeline, load_pipeline
-from rebalance.history import read_history
-from rebalance.run import run_intervals
-from rebalance.tables.process_batch import process_batch
-from rebalance.tables.reader import open_tables
-from tests.world import WINDOWED_SUM, expected_matches, first_interval, make_world, stored, stored_results
+from rebalance.pipeline.file import Pipeline, load_pipeline
+from rebalance.steps.process_batch import process_batch
+from rebalance.steps.run import run_intervals
+from rebalance.storage.history import read_history
+from rebalance.storage.reader import open_tables
+from tests.support.world import WINDOWED_SUM, expected_matches, first_interval, make_world, stored, stored_results
 
 #: Enough for a skew that changes; an interval of few events costs little more than one of none.
 SIZE = {"events": 1000, "keys": 60}

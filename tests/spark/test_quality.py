@@ -8,14 +8,14 @@ import pytest
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
-from rebalance.config import Pipeline
 from rebalance.errors import OrderError, QualityError
-from rebalance.tables import control
-from rebalance.tables.check_quality import check_quality, docs_index
-from rebalance.tables.collect_stats import collect_stats
-from rebalance.tables.make_plan import make_plan
-from rebalance.tables.process_batch import process_batch
-from tests.world import first_interval, make_world
+from rebalance.pipeline.file import Pipeline
+from rebalance.steps.check_quality import check_quality, docs_index
+from rebalance.steps.collect_stats import collect_stats
+from rebalance.steps.make_plan import make_plan
+from rebalance.steps.process_batch import process_batch
+from rebalance.storage import control
+from tests.support.world import first_interval, make_world
 
 
 @pytest.fixture(scope="module")

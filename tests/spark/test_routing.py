@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 import rebalance
 from rebalance.errors import SourceError
 from rebalance.partition import Key, KeyType, PartitionFunction, Share, consistent_ring
-from rebalance.tables.routing import mark_split, settle
+from rebalance.spark.routing import mark_split, settle
 
 RANDOM = random.Random(7)
 ALPHABETS = ("abcdefgh", "0123456789", "äöüßéñ", "日本語文字", "🦉🐝🪲", "\x00\n\t '\"\\", "aä日🦉")

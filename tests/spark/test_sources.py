@@ -8,13 +8,13 @@ import polars as pl
 import pytest
 from pyspark.sql import SparkSession
 
-from rebalance.config import Pipeline, load_pipeline
 from rebalance.errors import OperatorError, OrderError, SourceError
-from rebalance.run import run_intervals
-from rebalance.tables import control
-from rebalance.tables.epochs import current_epoch
-from rebalance.tables.process_batch import process_batch
-from tests.world import LATEST_MATCH, first_interval, make_world
+from rebalance.pipeline.file import Pipeline, load_pipeline
+from rebalance.steps.process_batch import process_batch
+from rebalance.steps.run import run_intervals
+from rebalance.storage import control
+from rebalance.storage.epochs import current_epoch
+from tests.support.world import LATEST_MATCH, first_interval, make_world
 
 EVENTS = """ts,user,shop,amount
 2026-01-01T00:10:00Z,1,a,1.5
@@ -127,8 +127,8 @@ def test_more_channels_are_planned_and_taken_into_use(spark: SparkSession, tmp_p
     pipeline = make_world(tmp_path, intervals=2, channels=2)
     run_intervals(pipeline, count=1)
     grown = make_world(tmp_path, channels=4)
-    from rebalance.tables.migrate_state import migrate_state
-    from rebalance.tables.reader import open_tables
+    from rebalance.steps.migrate_state import migrate_state
+    from rebalance.storage.reader import open_tables
 
     run_intervals(grown, count=1)
     opened = open_tables(grown.tables)

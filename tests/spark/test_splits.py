@@ -14,16 +14,16 @@ import pytest
 from polars.testing import assert_frame_equal
 from pyspark.sql import SparkSession
 
-from rebalance.config import Pipeline, load_pipeline
 from rebalance.errors import ConfigError, OperatorError
-from rebalance.model import Ints, Proposal, Request
 from rebalance.partition import Share, consistent_ring
-from rebalance.planners import PLANNERS
-from rebalance.run import run_intervals
-from rebalance.tables import control
-from rebalance.tables.epochs import Epoch, all_epochs, load_function
-from rebalance.tables.process_batch import process_batch
-from tests.world import WINDOWED_SUM, expected_sums, first_interval, make_world, stored, stored_results
+from rebalance.pipeline.file import Pipeline, load_pipeline
+from rebalance.planners.registry import PLANNERS
+from rebalance.planning.model import Ints, Proposal, Request
+from rebalance.steps.process_batch import process_batch
+from rebalance.steps.run import run_intervals
+from rebalance.storage import control
+from rebalance.storage.epochs import Epoch, all_epochs, load_function
+from tests.support.world import WINDOWED_SUM, expected_sums, first_interval, make_world, stored, stored_results
 
 INTERVALS = 4
 #: What each plan does with the largest key of the first interval.

@@ -9,16 +9,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rebalance.bounds import bound, least_migration, least_theta
-from rebalance.model import KeyStats, Limits, Request
 from rebalance.partition import SLOTS
-from rebalance.planners import make_planner
-from rebalance.planning import make_plan
+from rebalance.planners.registry import make_planner
+from rebalance.planning.bounds import bound, least_migration, least_theta
+from rebalance.planning.decide import make_plan
+from rebalance.planning.model import KeyStats, Limits, Request
 from rebalance.simulate.intervals import steps
-from rebalance.workload import Workload
+from rebalance.simulate.workload import Workload
 from tests.reference import mip
 from tests.reference.exhaustive import least_migration_exactly, least_migration_of_all, least_theta_exactly
-from tests.strategies import active_function, request_of, requests
+from tests.support.strategies import active_function, request_of, requests
 
 
 def held_to(request: Request, exactly: float, at_least: float) -> None:

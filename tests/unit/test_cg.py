@@ -11,12 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rebalance.errors import ConfigError
-from rebalance.measure import channel_loads, relative_utilisation
-from rebalance.model import Decision, Floats, KeyStats, Request
 from rebalance.partition import PartitionFunction
-from rebalance.planners.base import first_function
-from rebalance.planners.cg import CG
-from rebalance.planning import make_plan
+from rebalance.planners.splitting.cg import CG
+from rebalance.planning.decide import make_plan
+from rebalance.planning.interface import first_function
+from rebalance.planning.measure import channel_loads, relative_utilisation
+from rebalance.planning.model import Decision, Floats, KeyStats, Request
 from tests.reference.spread import Grouping
 
 KEYS = 300

@@ -6,8 +6,8 @@ import numpy as np
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from rebalance.model import Floats
-from rebalance.planners.dchoices import enough_choices
+from rebalance.planners.splitting.dchoices import enough_choices
+from rebalance.planning.model import Floats
 from rebalance.simulate.choices_kernel import enough_choices as simulated
 from tests.reference.spread import published_choices
 

@@ -12,13 +12,13 @@ import pytest
 from deltalake import write_deltalake
 
 from rebalance.cli import main
-from rebalance.config import Pipeline, load_pipeline
-from rebalance.history import max_over_mean, read_history
 from rebalance.partition import PartitionFunction, consistent_ring, slots_of
-from rebalance.show import draw_loads
-from rebalance.tables import control
-from rebalance.tables.epochs import publish, store_function
-from rebalance.tables.make_plan import make_plan
+from rebalance.pipeline.file import Pipeline, load_pipeline
+from rebalance.steps.make_plan import make_plan
+from rebalance.storage import control
+from rebalance.storage.epochs import publish, store_function
+from rebalance.storage.history import max_over_mean, read_history
+from rebalance.view.show import draw_loads
 
 INTERVAL = "20260101T0000Z"
 PROJECT = Path(__file__).resolve().parents[2]
@@ -136,7 +136,7 @@ def test_explain_tells_where_a_key_goes_and_why(pipeline: Pipeline, capsys: pyte
 def test_explain_tells_since_when_a_moved_key_is_where_it_is(
     pipeline: Pipeline, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from rebalance.tables.epochs import current_epoch
+    from rebalance.storage.epochs import current_epoch
 
     run(capsys, "plan", str(pipeline.file))
     (plan,) = control.rows(pipeline.tables, "plans")

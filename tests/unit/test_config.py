@@ -9,12 +9,12 @@ from typing import ClassVar
 import pyarrow as pa
 import pytest
 
-from rebalance.config import Pipeline, load_pipeline
 from rebalance.errors import ConfigError
 from rebalance.partition import PartitionFunction, consistent_ring
-from rebalance.planners import PLANNERS
-from rebalance.sections import NodeSection
-from rebalance.tables import statistics
+from rebalance.pipeline.file import Pipeline, load_pipeline
+from rebalance.pipeline.sections import NodeSection
+from rebalance.planners.registry import PLANNERS
+from rebalance.storage import statistics
 
 GOOD = {
     "": 'tables = "tables"',

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from rebalance.model import KeyStats, Limits, Request
 from rebalance.partition import SLOTS, Share, consistent_ring
-from rebalance.planners import PLANNERS
-from rebalance.planners.base import Planner
-from tests.contract import CHECKS
-from tests.strategies import request_of, requests
+from rebalance.planners.registry import PLANNERS
+from rebalance.planning.interface import Planner
+from rebalance.planning.model import KeyStats, Limits, Request
+from tests.support.contract import CHECKS
+from tests.support.strategies import request_of, requests
 
 #: Every planner, and those that plan on compact records also that way.
 CASES: dict[str, Planner] = {name: planner() for name, planner in PLANNERS.items()}

@@ -10,10 +10,10 @@ import pytest
 
 from rebalance.errors import LockedError, RebalanceError, StalePlanError
 from rebalance.partition import PartitionFunction, consistent_ring
-from rebalance.tables import control
-from rebalance.tables.epochs import all_epochs, current_epoch, epoch_of, load_function, publish, store_function
-from rebalance.tables.lock import writer_lock
-from rebalance.tables.reader import open_tables
+from rebalance.storage import control
+from rebalance.storage.epochs import all_epochs, current_epoch, epoch_of, load_function, publish, store_function
+from rebalance.storage.lock import writer_lock
+from rebalance.storage.reader import open_tables
 
 
 def batch(interval: str, events: int) -> dict[str, Any]:

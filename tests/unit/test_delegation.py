@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rebalance.delegation import Pairing, Rule, excess
-from rebalance.measure import relative_utilisation
-from rebalance.model import Floats, Indices
+from rebalance.planners.splitting.delegation import Pairing, Rule, excess
+from rebalance.planning.measure import relative_utilisation
+from rebalance.planning.model import Floats, Indices
 from tests.reference.spread import Grouping, too_many
 
 STRENGTHS = st.lists(st.integers(1, 10), min_size=2, max_size=8).map(lambda s: np.array(s, dtype=float))

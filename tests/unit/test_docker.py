@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from rebalance.config import load_pipeline
+from rebalance.pipeline.file import load_pipeline
 
 DOCKER = Path(__file__).resolve().parents[2] / "docker"
 DOCKERFILE = (DOCKER / "Dockerfile").read_text()

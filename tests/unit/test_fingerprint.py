@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from rebalance.errors import MigrationError
-from rebalance.tables.fingerprint import check_end, check_start
+from rebalance.spark.fingerprint import check_end, check_start
 
 MOVES = pa.table(
     {"key": ["a", "b"], "from_channel": pa.array([0, 1], pa.int32()), "to_channel": pa.array([2, 2], pa.int32())}

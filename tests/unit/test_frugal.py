@@ -9,17 +9,17 @@ import pytest
 from hypothesis import given, settings
 
 from rebalance.errors import ConfigError
-from rebalance.model import Floats, Ints, KeyStats, Limits, Request
 from rebalance.partition import SLOTS
-from rebalance.planners import make_planner
-from rebalance.planners.frugal import Frugal
-from rebalance.planners.frugal_board import choose, prices_of, shortlist, task_of
-from rebalance.planners.frugal_program import MOST_VARIABLES, solved
+from rebalance.planners.frugal.board import choose, prices_of, shortlist, task_of
+from rebalance.planners.frugal.frugal import Frugal
+from rebalance.planners.frugal.program import MOST_VARIABLES, solved
+from rebalance.planners.registry import make_planner
+from rebalance.planning.model import Floats, Ints, KeyStats, Limits, Request
 from rebalance.simulate.intervals import steps
-from rebalance.workload import Workload
+from rebalance.simulate.workload import Workload
 from tests.reference import mip
 from tests.reference.exhaustive import least_migration_exactly
-from tests.strategies import request_of, requests
+from tests.support.strategies import request_of, requests
 
 
 def loads(request: Request, channel: Ints) -> Floats:

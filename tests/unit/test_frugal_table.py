@@ -7,13 +7,13 @@ from itertools import product
 import numpy as np
 import pytest
 
-from rebalance.model import Limits
-from rebalance.planners.frugal import Frugal
-from rebalance.planners.frugal_board import task_of
-from rebalance.planners.frugal_table import fewest_routes, least_theta
+from rebalance.planners.frugal.board import task_of
+from rebalance.planners.frugal.frugal import Frugal
+from rebalance.planners.frugal.table import fewest_routes, least_theta
+from rebalance.planning.model import Limits
 from rebalance.simulate.intervals import steps
-from rebalance.workload import Workload
-from tests.strategies import request_of
+from rebalance.simulate.workload import Workload
+from tests.support.strategies import request_of
 
 KEYS, CHANNELS = 6, 3
 

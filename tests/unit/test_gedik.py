@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rebalance.errors import ConfigError
-from rebalance.model import Ints, KeyStats, Limits, Request
 from rebalance.partition import SLOTS, consistent_ring
-from rebalance.planners import make_planner
-from rebalance.planners.gedik import Gedik, on_grid, theta, threshold, tracked_keys
-from rebalance.planners.gedik_metrics import imbalance, migration, resource_loads
-from tests.strategies import request_of
+from rebalance.planners.gedik.base import Gedik, on_grid, theta, threshold, tracked_keys
+from rebalance.planners.gedik.metrics import imbalance, migration, resource_loads
+from rebalance.planners.registry import make_planner
+from rebalance.planning.model import Ints, KeyStats, Limits, Request
+from tests.support.strategies import request_of
 
 FAMILY = ("scan", "redist", "readj")
 EVEN = (1.2, 1.2, 1.2)

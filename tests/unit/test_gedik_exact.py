@@ -8,9 +8,9 @@ from random import Random
 import numpy as np
 import pytest
 
-from rebalance.model import KeyStats, Limits, Request
 from rebalance.partition import SLOTS
-from rebalance.planners import make_planner
+from rebalance.planners.registry import make_planner
+from rebalance.planning.model import KeyStats, Limits, Request
 from tests.reference import gedik
 
 FAMILY: dict[str, Callable[[gedik.Case], list[int]]] = {

@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from rebalance.model import Floats
+from rebalance.planning.model import Floats
 from rebalance.simulate import (
     Cluster,
     Outcome,

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rebalance.delegation import Rule
 from rebalance.errors import ConfigError
-from rebalance.model import Ints
+from rebalance.planners.splitting.delegation import Rule
+from rebalance.planning.model import Ints
 from rebalance.simulate import SCHEMES, Cluster, Stream, make_scheme, simulate_tuples, zipf_stream
 from rebalance.simulate.consistent_grouping import ConsistentGrouping, Delegation
 from rebalance.simulate.grouping import (

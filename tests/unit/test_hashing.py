@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rebalance.hashing import hash_bytes, hash_longs, hash_strings
+from rebalance.partition.hashing import hash_bytes, hash_longs, hash_strings
 
 GOLDEN = [
     ("", 142593372),

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rebalance.stats.hlhe import discretize
-from rebalance.workload import Workload
+from rebalance.planners.fang.hlhe import discretize
+from rebalance.simulate.workload import Workload
 from tests.reference.fang import hlhe
 
 EXAMPLE = np.array([8.0, 6, 3, 2, 2, 1, 1, 1, 1, 1])

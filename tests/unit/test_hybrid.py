@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rebalance.model import Decision, KeyStats, Limits, Plan, Request
 from rebalance.partition import PartitionFunction, consistent_ring
-from rebalance.planners import make_planner
-from rebalance.planners.frugal import Frugal
-from rebalance.planners.hybrid import Hybrid
-from rebalance.planning import make_plan
-from tests.contract import after
-from tests.strategies import active_function, request_of, requests
+from rebalance.planners.frugal.frugal import Frugal
+from rebalance.planners.registry import make_planner
+from rebalance.planners.splitting.hybrid import Hybrid
+from rebalance.planning.decide import make_plan
+from rebalance.planning.model import Decision, KeyStats, Limits, Plan, Request
+from tests.support.contract import after
+from tests.support.strategies import active_function, request_of, requests
 
 CHANNELS = 10
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from rebalance.errors import OrderError
-from rebalance.intervals import Interval, cron_of, parse_length, parse_start
+from rebalance.pipeline.intervals import Interval, cron_of, parse_length, parse_start
 
 FIRST = datetime(2026, 1, 1, tzinfo=UTC)
 HOUR = timedelta(hours=1)

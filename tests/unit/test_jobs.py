@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from jobs import command
-from rebalance.dag_text import VERBS
+from rebalance.airflow.page import VERBS
 from rebalance.errors import QualityError
 
 DEMO = Path(__file__).resolve().parents[2] / "dags" / "pipelines" / "demo.toml"

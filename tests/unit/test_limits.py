@@ -6,11 +6,11 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rebalance.measure import measure
-from rebalance.model import Proposal, Request
 from rebalance.partition import SLOTS, Share
-from rebalance.planners.limits import hold, usage
-from tests.strategies import request_of, requests
+from rebalance.planning.limits import hold, usage
+from rebalance.planning.measure import measure
+from rebalance.planning.model import Proposal, Request
+from tests.support.strategies import request_of, requests
 
 
 def proposal(*channel: int) -> Proposal:

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rebalance.errors import ConfigError
-from rebalance.model import Request
-from rebalance.planners import make_planner
-from tests.strategies import request_of
+from rebalance.planners.registry import make_planner
+from rebalance.planning.model import Request
+from tests.support.strategies import request_of
 
 Literal = dict[str, object]
 

@@ -14,7 +14,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from rebalance.errors import RebalanceError
-from rebalance.stats.lossy import LossyCounter, SlidingCounter
+from rebalance.planners.gedik.lossy import LossyCounter, SlidingCounter
 
 EPSILONS = st.sampled_from([1.0, 0.5, 0.3, 0.25, 0.1, 0.07, 0.02])
 #: Few keys and many, often one that is everywhere.

@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rebalance.model import Request
-from rebalance.planners import make_planner
-from rebalance.planners.records import Records, Settled
-from rebalance.stats.compact import compact_records, concrete_channels
+from rebalance.planners.fang.compact import compact_records, concrete_channels
+from rebalance.planners.fang.records import Records, Settled
+from rebalance.planners.registry import make_planner
+from rebalance.planning.model import Request
 from tests.reference import fang_records
-from tests.strategies import request_of, requests
+from tests.support.strategies import request_of, requests
 from tests.unit.test_mixed_family import FAMILY, random_request
 
 

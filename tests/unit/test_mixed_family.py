@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from rebalance.model import Request
-from rebalance.planners import make_planner
+from rebalance.planners.registry import make_planner
+from rebalance.planning.model import Request
 from tests.reference import fang
-from tests.strategies import request_of, requests
+from tests.support.strategies import request_of, requests
 
 FAMILY = {
     "llfd": lambda p: fang.llfd_alone(p),

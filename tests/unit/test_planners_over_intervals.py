@@ -8,14 +8,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rebalance.config import Pipeline, load_pipeline
-from rebalance.model import Decision, Ints, Limits, Plan, Request
 from rebalance.partition import PartitionFunction
-from rebalance.planners import PLANNERS
-from rebalance.planners.base import Planner, RingOwner, first_function
+from rebalance.pipeline.file import Pipeline, load_pipeline
+from rebalance.planners.registry import PLANNERS
+from rebalance.planning.interface import Planner, RingOwner, first_function
+from rebalance.planning.model import Decision, Ints, Limits, Plan, Request
 from rebalance.simulate.intervals import steps
-from rebalance.workload import Workload
-from tests.contract import judges_itself
+from rebalance.simulate.workload import Workload
+from tests.support.contract import judges_itself
 
 WORKLOAD = Workload(keys=600, channels=5, z=0.9, f=0.4, seed=2)
 INTERVALS = 10

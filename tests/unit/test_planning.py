@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from rebalance.errors import PlannerError
-from rebalance.model import Decision, Proposal, Request
 from rebalance.partition import Share, consistent_ring
-from rebalance.planners import make_planner
-from rebalance.planning import make_plan
-from tests.strategies import active_function, request_of
+from rebalance.planners.registry import make_planner
+from rebalance.planning.decide import make_plan
+from rebalance.planning.model import Decision, Proposal, Request
+from tests.support.strategies import active_function, request_of
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rebalance.errors import ConfigError
-from rebalance.hashing import hash_longs
 from rebalance.partition import REPLICAS, SLOT_SHIFT, SLOTS, channels_at, consistent_ring
+from rebalance.partition.hashing import hash_longs
 
 
 def clockwise_successor(point: int, points: dict[int, int]) -> int:
@@ -20,7 +20,7 @@ def clockwise_successor(point: int, points: dict[int, int]) -> int:
 
 @pytest.mark.parametrize(("channels", "replicas"), [(1, 1), (2, 1), (3, 5), (5, 20)])
 def test_a_slot_belongs_to_the_clockwise_successor_of_its_first_point(channels: int, replicas: int) -> None:
-    from rebalance.hashing import ring_points
+    from rebalance.partition.hashing import ring_points
 
     points: dict[int, int] = {}
     for channel in reversed(range(channels)):  # so that the smaller channel has the last word on equal points

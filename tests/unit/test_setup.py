@@ -16,7 +16,7 @@ from types import ModuleType
 import pytest
 
 from rebalance.errors import EnvironmentMissingError
-from rebalance.tables import environment
+from rebalance.spark import environment
 
 FakeJava = Callable[[Path, str], Path]
 

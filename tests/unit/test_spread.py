@@ -10,15 +10,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rebalance.errors import ConfigError
-from rebalance.measure import measure
-from rebalance.model import Proposal, Request
 from rebalance.partition import Share
-from rebalance.planners import PLANNERS, make_planner
-from rebalance.planners import spread_kernel as kernel
-from rebalance.planners.base import needs_merging
-from rebalance.planners.dchoices import enough_choices
+from rebalance.planners.registry import PLANNERS, make_planner
+from rebalance.planners.splitting import spread_kernel as kernel
+from rebalance.planners.splitting.dchoices import enough_choices
+from rebalance.planning.interface import needs_merging
+from rebalance.planning.measure import measure
+from rebalance.planning.model import Proposal, Request
 from tests.reference import spread as reference
-from tests.strategies import request_of, requests
+from tests.support.strategies import request_of, requests
 
 #: Planners whose whole idea is to split; those that can do without have tests of their own.
 SPLITTING = sorted(name for name, planner in PLANNERS.items() if needs_merging(planner))

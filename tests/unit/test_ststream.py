@@ -12,17 +12,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rebalance.errors import ConfigError
-from rebalance.measure import channel_loads
-from rebalance.model import KeyStats, Limits, Node, Proposal, Request
 from rebalance.partition import SLOTS, Share
-from rebalance.planners.base import Planner
-from rebalance.planners.ststream import StStream
-from rebalance.planners.ststream_metrics import balance_of, restoration_rate
-from rebalance.planning import make_plan
+from rebalance.planners.ststream.metrics import balance_of, restoration_rate
+from rebalance.planners.ststream.ststream import StStream
+from rebalance.planning.decide import make_plan
+from rebalance.planning.interface import Planner
+from rebalance.planning.measure import channel_loads
+from rebalance.planning.model import KeyStats, Limits, Node, Proposal, Request
 from tests.bench.bench_ststream import cluster
-from tests.contract import CHECKS
 from tests.reference import ststream as plain
-from tests.strategies import active_function, request_of, requests
+from tests.support.contract import CHECKS
+from tests.support.strategies import active_function, request_of, requests
 
 #: Sums, means and parts of multiples of this are exact: it is divisible by every number of channels below, twice.
 UNIT = 720720.0**2

@@ -8,11 +8,22 @@ from statistics import median
 import numpy as np
 import pytest
 
-from rebalance.hashing import ring_points
-from rebalance.measure import skew
+from rebalance.partition.hashing import ring_points
+from rebalance.planning.measure import skew
 from tests.bench.bench_tokens import after_plan
 from tests.reference.tokens import redistribute, run_of_actors
-from tests.token_workloads import LETTERS, REDUCERS, REPORTED, SKEWS, START, after_run, counts, search, slot_of, stored
+from tests.support.token_workloads import (
+    LETTERS,
+    REDUCERS,
+    REPORTED,
+    SKEWS,
+    START,
+    after_run,
+    counts,
+    search,
+    slot_of,
+    stored,
+)
 
 METHODS = list(START)
 #: No nearer sequence was found: WL1 starts with all letters on one reducer, and the next ring gives all of them to one other.

@@ -12,16 +12,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rebalance.errors import ConfigError
-from rebalance.measure import skew
-from rebalance.model import Decision, KeyStats, Limits, Request
 from rebalance.partition import SLOTS, PartitionFunction
-from rebalance.planners import make_planner
-from rebalance.planners.base import first_function, ring_to_build_on
-from rebalance.planners.doubling import Doubling
-from rebalance.planners.tokens import MOST_TOKENS, TOKENS, overloaded, token_ring
-from rebalance.planning import make_plan
+from rebalance.planners.registry import make_planner
+from rebalance.planners.tokens.base import MOST_TOKENS, TOKENS, overloaded, token_ring
+from rebalance.planners.tokens.doubling import Doubling
+from rebalance.planning.decide import make_plan
+from rebalance.planning.interface import first_function, ring_to_build_on
+from rebalance.planning.measure import skew
+from rebalance.planning.model import Decision, KeyStats, Limits, Request
 from tests.reference import tokens as plain
-from tests.token_workloads import START
+from tests.support.token_workloads import START
 
 
 def asked(

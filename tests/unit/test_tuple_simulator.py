@@ -25,7 +25,7 @@ from rebalance.simulate import (
 )
 from rebalance.simulate.__main__ import main
 from rebalance.simulate.grouping import Grouping, Router, Setting
-from rebalance.workload import Workload
+from rebalance.simulate.workload import Workload
 from tests.reference import grouping as plain
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rebalance.tables import control
-from rebalance.tables.statistics import measured_utilisation
+from rebalance.storage import control
+from rebalance.storage.statistics import measured_utilisation
 
 ALL = np.array([True, True, True])
 

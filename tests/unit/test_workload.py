@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from rebalance.errors import ConfigError
 from rebalance.partition import consistent_ring, slots_of
-from rebalance.workload import Workload, zipf
+from rebalance.simulate.workload import Workload, zipf
 
 SMALL = Workload(keys=2000, channels=5, seed=3)
 

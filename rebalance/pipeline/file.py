@@ -1,0 +1,172 @@
+"""One file per pipeline, read and checked; `rebalance.pipeline.sections` has every knob with its meaning, unit and default.
+
+The file is TOML. Unknown knobs are refused with the nearest known one, impossible pairs with the alternative named. Paths may use
+environment variables and are relative to the file. Nothing here imports Spark, so an Airflow DAG file can read it in milliseconds.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import tomllib
+from datetime import datetime
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, get_args
+
+from pydantic import Field, ValidationError, model_validator
+
+from rebalance.errors import ConfigError
+from rebalance.operators import BUILT_IN, Operator, operator_of
+from rebalance.pipeline.intervals import Interval
+from rebalance.pipeline.sections import (
+    AirflowSection,
+    Channels,
+    IntervalSection,
+    NodeSection,
+    OperatorSection,
+    Planning,
+    Quality,
+    Section,
+    Source,
+    SparkSection,
+)
+from rebalance.planners.registry import PLANNERS, make_planner
+from rebalance.planning.interface import Planner, needs_merging
+from rebalance.planning.model import Node, check_nodes
+
+
+class Pipeline(Section):
+    """A whole pipeline file."""
+
+    name: str = Field(pattern=r"^[a-z][a-z0-9_]{0,62}$", description="Name; the DAG is rebalance_<name>.")
+    tables: str = Field(description="Root folder or URI of all Delta tables of this pipeline.")
+    deletion_vectors: bool = Field(
+        True,
+        description="Whether a migration marks moved rows as deleted (true) or rewrites their files (false: slower, for readers without deletion vectors).",
+    )
+    source: Source
+    interval: IntervalSection
+    operator: OperatorSection
+    channels: Channels = Channels()
+    nodes: tuple[NodeSection, ...] = Field(
+        (), description="The machines, one [[nodes]] table each; none = nothing is known of them."
+    )
+    planning: Planning = Planning()
+    quality: Quality = Quality()
+    airflow: AirflowSection = AirflowSection()
+    spark: SparkSection = SparkSection()
+    #: Where the file was read from.
+    file: Path
+
+    @property
+    def dag_id(self) -> str:
+        """The Airflow DAG of this pipeline."""
+        return f"rebalance_{self.name}"
+
+    def make_operator(self) -> Operator:
+        """The pipeline's operator, built in or the user's own; refused if the planning needs states that merge and its do not."""
+        operator = operator_of(self.operator.name, self.operator.file, self.operator.parameters)
+        if not operator.mergeable:
+            self._refuse_merging(operator)
+        return operator
+
+    def make_planner(self) -> Planner:
+        """The pipeline's planner with its parameters."""
+        return make_planner(self.planning.planner, self.planning.parameters)
+
+    def make_nodes(self) -> tuple[Node, ...]:
+        """The machines as a planner gets them."""
+        return tuple(Node(**node.model_dump()) for node in self.nodes)
+
+    def capacities(self) -> tuple[float, ...]:
+        """cap(d) of each channel: as declared, else an even part of its node's performance, else 1."""
+        if self.channels.capacities or not self.nodes:
+            return self.channels.capacities or (1.0,) * self.channels.count
+        p = getattr(self.make_planner(), "p", 0.5)
+        part = {d: node.performance(p) / len(node.channels) for node in self.make_nodes() for d in node.channels}
+        return tuple(part[d] for d in range(self.channels.count))
+
+    def interval_at(self, start: datetime) -> Interval:
+        """The interval that starts at this time; refuses times at which none does."""
+        return Interval.starting(start, self.interval.first, self.interval.length)
+
+    @model_validator(mode="after")
+    def _every_channel_on_a_node(self) -> Pipeline:
+        names = [node.name for node in self.nodes]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise ValueError(f"nodes has {twice[0]!r} more than once. Give every node a name of its own.")
+        if self.nodes:
+            check_nodes(self.make_nodes(), self.channels.count)
+        return self
+
+    @model_validator(mode="after")
+    def _pairs(self) -> Pipeline:
+        self.make_planner()
+        # A user's own file is not run just to read the settings; it is checked when the operator is made.
+        if self.operator.name is not None:
+            self.make_operator()
+        return self
+
+    def _refuse_merging(self, operator: Operator) -> None:
+        planner = self.make_planner()
+        cannot = f"the states of operator {operator.name!r} cannot be merged"
+        merging = f"or a mergeable operator: {', '.join(sorted(n for n, o in BUILT_IN.items() if o.mergeable))}."
+        if needs_merging(planner):
+            raise ConfigError(
+                f"planner {planner.name!r} splits keys, but {cannot}. Use one of the planners {whole_key_planners()}; {merging}"
+            )
+        if self.planning.consistency == "merge":
+            raise ConfigError(
+                f"planning.consistency = 'merge' leaves a key's state on several channels, but {cannot}. Use 'move'; {merging}"
+            )
+
+
+def whole_key_planners() -> str:
+    """The planners that keep keys whole where they must, for messages."""
+    return ", ".join(sorted(name for name, planner in PLANNERS.items() if not needs_merging(planner)))
+
+
+def load_pipeline(file: str | Path) -> Pipeline:
+    """Read and check a pipeline file; every complaint names the knob."""
+    path = Path(file).resolve()
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise ConfigError(f"there is no pipeline file {path}") from None
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{path} is not TOML: {error}") from None
+    content.setdefault("name", path.stem)
+    for section, knob in (("", "tables"), ("source", "path"), ("operator", "file"), ("quality", "docs")):
+        holder = content.get(section, {}) if section else content
+        if isinstance(holder, dict) and isinstance(holder.get(knob), str):
+            holder[knob] = _resolve(holder[knob], path.parent)
+    try:
+        return Pipeline(**content, file=path)
+    except ValidationError as error:
+        raise ConfigError(f"{path.name}: " + "; ".join(_explain(e) for e in error.errors())) from None
+    except ConfigError as error:
+        raise ConfigError(f"{path.name}: {error}") from None
+
+
+def _resolve(value: str, folder: Path) -> str:
+    expanded = os.path.expanduser(os.path.expandvars(value))
+    return expanded if "://" in expanded else os.path.normpath(folder / expanded)
+
+
+def _explain(error: Any) -> str:
+    """One pydantic complaint in our words: which knob, what is wrong, what to use."""
+    where = ".".join(str(part) for part in error["loc"])
+    if error["type"] == "extra_forbidden":
+        model: Any = Pipeline
+        for part in error["loc"][:-1]:
+            model = get_args(model)[0] if isinstance(part, int) else model.model_fields[part].annotation
+        known = [name for name in model.model_fields if name != "file"]
+        close = get_close_matches(str(error["loc"][-1]), known, n=1)
+        meant = f" Did you mean {close[0]!r}?" if close else ""
+        return f"there is no knob {where!r}.{meant} Known: {', '.join(known)}."
+    if error["type"] == "missing":
+        return f"{where} is missing."
+    message = re.sub("^Value error, ", "", error["msg"])
+    return message if error["type"] == "value_error" else f"{where} = {error['input']!r}: {message}"

@@ -1,0 +1,197 @@
+"""The sections of a pipeline file: every knob with its meaning, unit and default."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+
+from rebalance.pipeline.intervals import cron_of, parse_length
+
+Mode = Literal["auto", "approve", "shadow"]
+Consistency = Literal["move", "merge"]
+
+
+class Section(BaseModel):
+    """Knows its knobs, refuses others, and never changes."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Source(Section):
+    """Where the events are."""
+
+    path: str = Field(description="Folder, file or URI of the events: a Delta table, or Parquet, CSV or JSON files.")
+    format: Literal["delta", "parquet", "csv", "json"] = Field("delta", description="How the events are stored.")
+    key: tuple[str, ...] = Field(
+        description="Key column, or several. One integer column stays an integer, everything else becomes text; several columns are joined by U+001F."
+    )
+    time: str = Field(description="Event time column (TIMESTAMP; without a zone it is read as UTC).")
+    columns: str | None = Field(
+        None, description="Column list as SQL types, for example 'ts TIMESTAMP, user STRING'. Needed for csv and json."
+    )
+
+    @field_validator("key", mode="before")
+    @classmethod
+    def _one_or_many(cls, value: Any) -> Any:
+        return (value,) if isinstance(value, str) else value
+
+    @model_validator(mode="after")
+    def _checks(self) -> Source:
+        if not self.key:
+            raise ValueError("source.key names no column. Name at least one.")
+        if self.format in ("csv", "json") and not self.columns:
+            raise ValueError(
+                f"source.format = '{self.format}' needs source.columns: guessing the types would read every file twice and "
+                "may guess differently each interval. Give them, or store the events as parquet or delta."
+            )
+        return self
+
+
+class IntervalSection(Section):
+    """How time is cut."""
+
+    length: timedelta = Field(
+        description="Length of an interval: '15 min', '1 h', '1 d'. It must divide a day, so that intervals start at the same times every day (UTC)."
+    )
+    first: datetime = Field(description="Start of the first interval (UTC).")
+
+    @field_validator("length", mode="before")
+    @classmethod
+    def _parse(cls, value: Any) -> Any:
+        return parse_length(value) if isinstance(value, str) else value
+
+    @field_validator("first")
+    @classmethod
+    def _utc(cls, value: datetime) -> datetime:
+        return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+
+    @model_validator(mode="after")
+    def _aligned(self) -> IntervalSection:
+        cron_of(self.length)
+        past_midnight = self.first - self.first.replace(hour=0, minute=0, second=0, microsecond=0)
+        if past_midnight % self.length:
+            raise ValueError(
+                f"interval.first = {self.first.isoformat()} does not start an interval: with a length of {self.length} "
+                f"the one before it starts at {(self.first - past_midnight % self.length).isoformat()}. Use that."
+            )
+        return self
+
+
+class OperatorSection(Section):
+    """What is computed per key."""
+
+    name: str | None = Field(None, description="A built-in operator; docs/operators.md lists them.")
+    file: str | None = Field(
+        None, description="Instead of name: a Python file that defines OPERATOR, your own operator."
+    )
+    window: int = Field(
+        1, ge=1, description="w: how many intervals of state an operator sees, the current one included."
+    )
+    parameters: dict[str, Any] = Field(default_factory=dict, description="The operator's own parameters.")
+
+    @model_validator(mode="after")
+    def _one(self) -> OperatorSection:
+        if (self.name is None) == (self.file is None):
+            raise ValueError("operator needs exactly one of operator.name (built in) and operator.file (your own).")
+        return self
+
+
+class Channels(Section):
+    """The units of parallel work: one Spark partition and one state partition each."""
+
+    count: int = Field(8, ge=1, le=4096, description="N, the number of channels.")
+    capacities: tuple[float, ...] = Field(
+        (), description="cap(d) of each channel, no unit, only ratios matter; empty = all equal."
+    )
+    replicas: int = Field(1000, ge=1, le=100_000, description="Points of a channel on the consistent-hash ring.")
+    excluded: tuple[int, ...] = Field((), description="Channels to be drained: they end up empty.")
+
+    @model_validator(mode="after")
+    def _checks(self) -> Channels:
+        if self.capacities and len(self.capacities) != self.count:
+            raise ValueError(
+                f"channels.capacities has {len(self.capacities)} values for channels.count = {self.count}. Give one per channel, or none."
+            )
+        if any(not 0 < c < float("inf") for c in self.capacities):
+            raise ValueError(
+                "channels.capacities must be positive. To use a channel no more, list it in channels.excluded."
+            )
+        bad = [c for c in self.excluded if not 0 <= c < self.count]
+        if bad:
+            raise ValueError(f"channels.excluded names {bad}, but the channels are 0..{self.count - 1}.")
+        if len(set(self.excluded)) == self.count:
+            raise ValueError(f"channels.excluded drains all {self.count} channels. Leave at least one.")
+        return self
+
+
+class NodeSection(Section):
+    """A machine and its channels; planners that balance inside machines and between them need to know."""
+
+    name: str = Field(min_length=1, description="What the node is called in plans.")
+    channels: tuple[int, ...] = Field(min_length=1, description="The channels that run on it.")
+    cores: float = Field(1.0, gt=0, allow_inf_nan=False, description="Number of cores.")
+    ghz: float = Field(1.0, gt=0, allow_inf_nan=False, description="Clock of a core in GHz.")
+    memory: float = Field(1.0, gt=0, allow_inf_nan=False, description="Memory in GiB.")
+
+
+class Planning(Section):
+    """When and how the partitioning function is rebuilt."""
+
+    planner: str = Field("frugal", description="The algorithm; docs/planners.md compares them.")
+    parameters: dict[str, Any] = Field(
+        default_factory=dict, description="The planner's own parameters, in its paper's letters."
+    )
+    theta_max: float = Field(
+        0.08,
+        ge=0,
+        description="Largest allowed θ = |load - fair load| / fair load; 0.08 = 8 % off. Beyond it a plan is made.",
+    )
+    max_routes: int = Field(3000, ge=0, description="A_max: largest number of keys with a route of their own.")
+    max_bytes: int | None = Field(None, ge=0, description="Largest state in bytes one plan may move; unset = no limit.")
+    pinned: tuple[str | int, ...] = Field((), description="Keys that never move.")
+    consistency: Consistency = Field(
+        "move",
+        description="What a change of channel does to a key's state. move: it goes along. merge: it stays where it was made, and an interval's partial states are merged at its end; only for operators whose states merge.",
+    )
+    mode: Mode = Field(
+        "auto",
+        description="auto: plans are applied. approve: a person approves each one. shadow: plan and report, never move anything.",
+    )
+
+
+class Quality(Section):
+    """Checks on the statistics; nothing is planned on bad ones."""
+
+    volume_factor: float = Field(
+        10.0,
+        gt=1,
+        description="An interval's events may differ from the recent mean by this factor at most, either way.",
+    )
+    volume_history: int = Field(
+        8, ge=0, description="How many recent intervals make that mean; 0 switches the check off."
+    )
+    docs: str | None = Field(
+        None, description="Local folder for Great Expectations' Data Docs; unset = _quality under the tables."
+    )
+
+
+class AirflowSection(Section):
+    """How Airflow runs it."""
+
+    pool: str = Field("default_pool", description="Airflow pool of the tasks; it must exist.")
+    retries: int = Field(2, ge=0, description="Retries of a task that failed for a passing reason.")
+    retry_delay_seconds: float = Field(30.0, ge=0, description="Seconds before a retry.")
+    catchup: bool = Field(
+        True, description="Whether unpausing the DAG runs the intervals since interval.first, in order."
+    )
+
+
+class SparkSection(Section):
+    """Where Spark runs."""
+
+    master: str = Field("local[*]", description="Spark master, for example spark://host:7077.")
+    settings: dict[str, str] = Field(
+        default_factory=dict, description="Any spark.* setting; yours win over our defaults."
+    )

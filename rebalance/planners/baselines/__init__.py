@@ -1,0 +1,1 @@
+"""Planners to compare with: nothing moves, the ring alone, hash mod N."""

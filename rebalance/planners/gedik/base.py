@@ -1,0 +1,233 @@
+"""What scan, redist and readj share: resource functions, which keys are tracked, penalties and utilities.
+
+Reference: Gedik, "Partitioning functions for stateful data parallelism in stream processing", VLDB Journal 23(4), 2014.
+
+The function is a pair: an explicit table for the tracked, frequent keys over a consistent hash for the rest.
+
+- Resources (section 3) are s state, c computation, n communication, written in that order: `LCL` is linear state, constant
+  computation, linear communication. Load of channel i: L_k(i) = Σ β_k(f) over its keys, with β(x) = 1 (C), x (L) or x² (Q).
+- Tracked keys D_p (4.1.3): f ≥ δ, so that a key left to the hash weighs at most σ of the imbalance α allows (`threshold`).
+- Penalties (4.2.1): ρ is the geometric mean over the resources of (max - min load) / (θ_k · mean load) of the tracked keys; γ is the
+  state β_s(f) that moves over what one channel's fair share of it is.
+- Utilities (4.3), lower is better: A = ρ, APM = ρ + γ, APLM = ρ + ln(1+γ), ATM = ρ·(1+γ), ATLM = ρ·(1 + ln(1+γ)).
+
+The planners differ in how they place the tracked keys. All other keys go to h_new.
+
+Readings of the paper where it is open:
+
+- Constant resources balance by themselves and are left out of ρ; a ρ_k of 0 counts as 1e-12, so that the other resources still rank.
+- After the second look at a quadratic resource (`threshold`) δ is again the least over all resources: equation 16 has to hold for
+  each of them, and the paper counts as many explicit entries for LQL as for LCL.
+- α = 1 allows no imbalance at all, θ = 0; it counts as 1e-9.
+
+Ours, beyond the paper:
+
+- A function stores no route for a tracked key that is placed at h(k), so who was tracked before cannot be read from it. D_o, tracked
+  before but not now, is taken as the untracked keys that are not where h_new sends them. With an unchanged ring these are exactly
+  the keys of D_o that move; when N changes also the untracked keys that the ring itself moves, which adds the same to γ whatever is
+  planned. D_a is D_p and this D_o.
+- M stands for a measured column: bytes of state for s, cost for c. A key is tracked if f ≥ δ or if it has more than the share σ·θ of a
+  channel's mean of such a column, which is equation 16 again.
+- Loads are divided by the channel's capacity. Excluded channels are left out, N counts the others.
+- Pinned keys stay; the tracked ones are placed first. At most max_routes keys are tracked, the most frequent ones. A step that would
+  move more than max_bytes is not taken; what has to move anyway (untracked keys, vanished channels) comes first.
+- f is counted in tuples: penalties are ratios and the order of gains is the same. Weights are rounded to multiples of a power of two
+  (2^-52 of their sum) so that sums are exact: equal loads are equal to the last bit whatever the order of summation. Whole numbers
+  are not changed by it.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import frexp, isfinite, sqrt
+from typing import ClassVar
+
+import numpy as np
+
+from rebalance.planners.baselines.consistent import open_ring, staying_keys
+from rebalance.planners.gedik.table import UTILITIES, Problem
+from rebalance.planning.model import Floats, Indices, Ints, KeyStats, Mask, Proposal, Request
+
+#: θ of α = 1.
+_LEAST_THETA = 1e-9
+
+
+@dataclass(frozen=True)
+class Gedik(ABC):
+    """Parameters of scan, redist and readj; each adds how it places the tracked keys."""
+
+    splits_keys: ClassVar[bool] = False
+
+    #: α_k: allowed ratio of the largest to the smallest load, 1 to 4; one number, or three for s, c, n.
+    alpha: float | Sequence[float] = 1.2
+    #: σ: share of the allowed imbalance left to untracked keys, above 0 up to 1; smaller tracks more keys.
+    sigma: float = 0.1
+    #: Resource functions of s, c, n: C, L, Q or M (measured) for s and c, L for n.
+    resources: str = "LCL"
+    #: U: A, APM, APLM, ATM or ATLM.
+    utility: str = "APM"
+
+    def __post_init__(self) -> None:
+        if len(self.alphas) != 3 or not all(a >= 1 and isfinite(a) for a in self.alphas):
+            raise ValueError(
+                f"alpha is {self.alpha}; it must be one number of at least 1, or three of them for s, c, n"
+            )
+        if not 0 < self.sigma <= 1:
+            raise ValueError(f"sigma is {self.sigma}; it must be above 0 and at most 1")
+        if len(self.resources) != 3 or set(self.resources[:2]) - set("CLQM") or self.resources[2] != "L":
+            raise ValueError(
+                f"resources is {self.resources!r}; it must be a letter for state and one for computation, each C, L, Q or "
+                f"M, and then L for communication, for example LCL"
+            )
+        if self.utility not in UTILITIES:
+            raise ValueError(f"utility is {self.utility!r}; it must be one of {', '.join(UTILITIES)}")
+
+    @property
+    def alphas(self) -> tuple[float, ...]:
+        """α_s, α_c, α_n."""
+        return tuple(self.alpha) if isinstance(self.alpha, Sequence) else (self.alpha,) * 3
+
+    def propose(self, request: Request) -> Proposal:
+        """Tracked keys where the planner places them, all others at h_new."""
+        ring = open_ring(request)
+        stays = staying_keys(request)
+        channel = np.where(stays, request.current, ring[request.stats.slots]).astype(np.int32)
+        open_channels = np.flatnonzero(request.open_capacity > 0).astype(np.int32)
+        pinned_routes = int(np.count_nonzero(channel != ring[request.stats.slots]))
+        placed, notes = self.tracked(request, channel, stays, open_channels, pinned_routes)
+        if len(placed):
+            problem = self.problem(request, channel, stays, open_channels, placed)
+            channel[placed] = open_channels[self.place(problem)]
+        return Proposal(channel=channel, ring=None if ring is request.ring else ring, notes=notes)
+
+    @abstractmethod
+    def place(self, problem: Problem) -> Ints:
+        """The channel of each tracked key, as a position among the open ones."""
+
+    def tracked(
+        self, request: Request, channel: Ints, stays: Mask, open_channels: Ints, pinned_routes: int
+    ) -> tuple[Indices, tuple[str, ...]]:
+        """D_p in decreasing frequency (ties: the smaller key), less what max_routes has no room for."""
+        if len(open_channels) == 1 or request.stats.tuples.sum() == 0:
+            return np.empty(0, dtype=np.int64), ()
+        chosen, delta = tracked_keys(request.stats, self.resources, self.alphas, self.sigma, len(open_channels))
+        if request.excluded is not None:
+            chosen &= ~(stays & request.excluded[channel])  # pinned where nothing else may be: out of every sum
+        keys = np.flatnonzero(chosen)
+        keys = keys[np.argsort(-request.stats.tuples[keys], kind="stable")]
+        room = max(request.limits.max_routes - pinned_routes, 0)
+        free = np.flatnonzero(~stays[keys])
+        note = f"{len(keys):,} keys are tracked, f ≥ {delta:.3g}"
+        if len(free) > room:
+            note = f"of {len(keys):,} keys with f ≥ {delta:.3g} the {room:,} most frequent are tracked (max_routes)"
+            keys = np.delete(keys, free[room:])
+        return keys, (note,)
+
+    def problem(self, request: Request, channel: Ints, stays: Mask, open_channels: Ints, tracked: Indices) -> Problem:
+        """The tracked keys as arrays; `channel` is h_new, or where a key stays."""
+        stats, current, n = request.stats, request.current, len(open_channels)
+        position = np.full(max(request.channels, int(current.max()) + 1), -1, dtype=np.int32)
+        position[open_channels] = np.arange(n, dtype=np.int32)
+        old = position[current[tracked]]
+
+        leaves = channel != current
+        leaves[tracked] = False
+        dropped = np.flatnonzero(leaves)  # D_o
+        state = on_grid(column_of(stats, self.resources, 0, np.concatenate([tracked, dropped])))
+        size, budget = stats.state[tracked], request.limits.max_bytes
+
+        varying = [k for k in range(3) if self.resources[k] != "C"]
+        if len({(self.resources[k], self.alphas[k]) for k in varying}) == 1:
+            varying = [2]  # all alike: the geometric mean of equal penalties is that penalty
+        # Resources with the same function have the same loads; measured state and measured cost do not.
+        first = [k if self.resources[k] == "M" else self.resources.index(self.resources[k]) for k in varying]
+        columns = sorted(set(first))
+        capacity = request.capacity[open_channels]
+        weight = [on_grid(column_of(stats, self.resources, k, tracked)[:, None] / capacity) for k in columns]
+        return Problem(
+            frequency=stats.tuples[tracked],
+            weight=np.stack(weight),
+            capacity=capacity,
+            column=tuple(columns.index(k) for k in first),
+            theta=tuple(theta(self.alphas[k], n) for k in varying),
+            old=old,
+            home=position[channel[tracked]],
+            fixed=stays[tracked],
+            state=state[: len(tracked)].copy(),
+            moved=float(state[len(tracked) :].sum()),
+            ideal=float(state.sum()) / n,
+            size=size,
+            spent=float(stats.state[dropped].sum() + size[old < 0].sum()),
+            budget=float("inf") if budget is None else budget,
+            utility=self.utility,
+        )
+
+
+def theta(alpha: float, channels: int) -> float:
+    """θ_k = (α_k - 1) / (1 + α_k/(N-1)), equation 15: how far a load may be off the mean.
+
+    >>> round(theta(1.2, 10), 4)
+    0.1765
+    """
+    return max((alpha - 1.0) / (1.0 + alpha / (channels - 1)), _LEAST_THETA)
+
+
+def tracked_keys(
+    stats: KeyStats, resources: str, alphas: Sequence[float], sigma: float, channels: int
+) -> tuple[Mask, float]:
+    """Whether each key is to be tracked, and δ."""
+    f = stats.tuples / stats.tuples.sum()
+    delta = threshold(f, resources, alphas, sigma, channels)
+    tracked = f >= delta
+    for k, column in ((0, stats.state), (1, stats.cost)):
+        if resources[k] == "M":
+            tracked |= (column > sigma * theta(alphas[k], channels) * (column.sum() / channels)) & (f > 0)
+    return tracked, delta
+
+
+def threshold(f: Floats, resources: str, alphas: Sequence[float], sigma: float, channels: int) -> float:
+    """δ: the least of the δ_k of equation 17, quadratic ones with a second look at the keys found.
+
+    The first look assumes that all keys are equally frequent, which gives a δ far too low: it would have to track 1/20 of all keys. The
+    second one takes the mean load from the keys found and assumes equality only of the rest. The mean is per channel: the paper's
+    estimate lacks the division by N that its equation 16 needs.
+
+    >>> round(threshold(np.array([0.5, 0.3, 0.2]), "LCL", (1.2, 1.2, 1.2), 0.1, 10), 6)
+    0.001765
+    """
+    linear, quadratic = [1.0], []
+    for k in range(3):
+        share = sigma * theta(alphas[k], channels)
+        if resources[k] == "L":
+            linear.append(share / channels)
+        elif resources[k] == "Q":
+            quadratic.append(share)
+    if not quadratic:
+        return min(linear)
+    found = f[f >= min(min(linear), *(sqrt(share / (len(f) * channels)) for share in quadratic))]
+    rest = len(f) - len(found)
+    load = float((found**2).sum())
+    if rest:
+        load += rest * (max(1.0 - float(found.sum()), 0.0) / rest) ** 2
+    return min(min(linear), *(sqrt(share * (load / channels)) for share in quadratic))
+
+
+def column_of(stats: KeyStats, resources: str, k: int, keys: Indices) -> Floats:
+    """β_k of some keys, with f in tuples."""
+    if resources[k] == "C":
+        return np.ones(len(keys))
+    if resources[k] == "M":
+        return (stats.state, stats.cost)[k][keys]
+    return stats.tuples[keys] if resources[k] == "L" else stats.tuples[keys] ** 2
+
+
+def on_grid(values: Floats) -> Floats:
+    """The values as multiples of a power of two so large that every sum of them is exact.
+
+    >>> on_grid(np.array([3.0, 4.0])).tolist(), float(on_grid(np.array([2.0**52, 1.5]))[1])
+    ([3.0, 4.0], 2.0)
+    """
+    unit = 2.0 ** (frexp(float(values.sum()))[1] - 52)
+    return np.asarray(np.rint(values / unit) * unit, dtype=np.float64)

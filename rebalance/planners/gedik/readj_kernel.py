@@ -1,0 +1,146 @@
+"""readj's search for the exchange with the largest gain as machine code. Read `readj_search` first.
+
+The loops take plain arrays and numbers: reading an array from a tuple inside a loop costs more than evaluating a candidate.
+"""
+
+from __future__ import annotations
+
+from math import log1p, sqrt
+
+import numpy as np
+
+from rebalance.compiled import compiled
+from rebalance.planners.gedik.readj_search import Exchange, Keys, Score, Situation
+from rebalance.planners.gedik.table import FLOOR
+from rebalance.planning.model import Floats, Indices, Mask
+
+#: Relative error of a product of two numbers, and some.
+ROUNDING = 1e-12
+
+
+@compiled
+def best_exchange(keys: Keys, now: Situation, score: Score) -> Exchange:
+    """The largest gain among the exchanges that lower ρ; d1 = -1 if there is none.
+
+    Candidates come in the order of ties: rank of the more frequent key, channel it goes to, the move, rank of the other key.
+    """
+    frequency, weight, undivided, in_order, old, state, size = keys
+    channel, free, members, first, load, total, spread, rest_low, rest_high, at_least, at_most = now
+    column, theta, kind, ideal, budget, rho, utility, moved, spent = score
+    columns, channels = load.shape
+    spread_then, total_then = np.empty(columns), np.empty(columns)
+    best_1, best_2, best_i, best_j, most = -1, -1, -1, -1, -np.inf
+    # Where the members of each channel begin that are less frequent than d1: a swap is looked at from its more frequent key.
+    begins = first[:-1].copy()
+    for d1 in range(len(channel)):
+        i = int(channel[d1])
+        begins[i] += 1
+        if not free[d1]:
+            continue
+        for j in range(channels):
+            low, high = fitting(
+                undivided, in_order, at_least[:, i, j], at_most[:, i, j], members, d1, begins[j], first[j + 1]
+            )
+            if low < 0:
+                continue
+            moved_1 = moved + toll(old[d1], i, j, state[d1])
+            spent_1 = toll(old[d1], i, j, size[d1])
+            for at in range(low - 1, high):
+                d2, apart, moved_then, more = -1, frequency[d1], moved_1, spent_1
+                if at >= low:  # the first one stands for the move, which is a swap with no key
+                    d2 = int(members[at])
+                    apart -= frequency[d2]
+                    moved_then += toll(old[d2], j, i, state[d2])
+                    more += toll(old[d2], j, i, size[d2])
+                    if apart == 0.0 or not free[d2]:
+                        continue
+                hopeful = False
+                for c in range(columns):
+                    out, into = weight[c, d1, i], weight[c, d1, j]
+                    if d2 >= 0:
+                        out -= weight[c, d2, i]
+                        into -= weight[c, d2, j]
+                    load_i, load_j = load[c, i] - out, load[c, j] + into
+                    spread_then[c] = max(rest_high[c, i, j], load_i, load_j) - min(rest_low[c, i, j], load_i, load_j)
+                    total_then[c] = total[c] - out + into
+                    hopeful = hopeful or spread_then[c] < spread[c] or total_then[c] > total[c]
+                if not hopeful or (more > 0.0 and spent + more > budget):
+                    continue
+                product = 1.0
+                for k in range(len(theta)):
+                    product *= balance_penalty(spread_then[column[k]], theta[k], total_then[column[k]], channels)
+                rho_then = geometric_mean(product, len(theta))
+                if rho_then >= rho:
+                    continue
+                better = utility - total_utility(kind, ideal, rho_then, moved_then)
+                if better >= most * apart - ROUNDING * abs(most * apart) and better / apart > most:
+                    best_1, best_2, best_i, best_j, most = d1, d2, i, j, better / apart
+    return Exchange(best_1, best_2, best_i, best_j)
+
+
+@compiled
+def fitting(
+    weight: Floats, in_order: Mask, at_least: Floats, at_most: Floats, members: Indices, d1: int, begin: int, end: int
+) -> tuple[int, int]:
+    """The members from `begin` on that hold every d2 which lowers the spread of some column; -1 if not even a move can."""
+    low, high = -1, -1
+    for c in range(len(weight)):
+        if at_least[c] >= at_most[c]:
+            continue
+        if not in_order[c]:
+            return begin, end
+        heavy = lighter(weight, c, members, weight[c, d1] - at_least[c], begin, end)
+        light = lighter(weight, c, members, weight[c, d1] - at_most[c], begin, end)
+        low = heavy if low < 0 else min(low, heavy)
+        high = max(high, light)
+    return low, high
+
+
+@compiled
+def lighter(weight: Floats, c: int, members: Indices, limit: float, begin: int, end: int) -> int:
+    """The first member from `begin` on that weighs less than the limit, by bisection."""
+    while begin < end:
+        middle = (begin + end) // 2
+        if weight[c, members[middle]] >= limit:
+            begin = middle + 1
+        else:
+            end = middle
+    return begin
+
+
+@compiled
+def toll(old: int, a: int, b: int, amount: float) -> float:
+    """What a key going from a to b adds to the migration: going back where it was gives back what leaving cost."""
+    if old == a:
+        return amount
+    return -amount if old == b else 0.0
+
+
+@compiled
+def balance_penalty(spread: float, theta: float, total: float, channels: int) -> float:
+    """ρ_k, as in `table`."""
+    allowed = theta * (total / channels)
+    return max(spread / allowed, FLOOR) if allowed > 0.0 else FLOOR
+
+
+@compiled
+def geometric_mean(product: float, factors: int) -> float:
+    """The root of a product of up to three factors."""
+    if factors == 1:
+        return product
+    return sqrt(product) if factors == 2 else np.cbrt(product)
+
+
+@compiled
+def total_utility(kind: int, ideal: float, rho: float, moved: float) -> float:
+    """U, as in `table`."""
+    gamma = moved / ideal if ideal > 0.0 else 0.0
+    if kind == 0:
+        return rho
+    if kind == 1:
+        return rho + gamma
+    if kind == 2:
+        return rho + log1p(gamma)
+    if kind == 3:
+        return rho * (1.0 + gamma)
+    return rho * (1.0 + log1p(gamma))

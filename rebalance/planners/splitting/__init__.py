@@ -1,0 +1,1 @@
+"""Planners that may spread one key over several channels."""

@@ -1,0 +1,1 @@
+"""St-Stream: balance inside each node, then between nodes."""

@@ -1,0 +1,252 @@
+"""The two tiers of St-Stream on a `Board`: inside each node, then between nodes. Steps and readings: `ststream`."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from dataclasses import dataclass, field
+from heapq import heapify, heappop, heappush
+
+import numpy as np
+
+from rebalance.planners.ststream.board import ROUNDING, Board, Machine, Step
+
+#: Why a piece changed its channel.
+MOVE_IN, SPLIT, WHOLE, JOINED, PAIRED = "moved in", "split", "fits nowhere, moved whole", "joined", "paired"
+#: Tier 2 leaves parts of split keys alone that are less than this share of what the receiver should have: cutting a key and moving the part
+#: lowers the mean of its node, so the next part to be cut is smaller, and so on without end.
+WORTH_MOVING = 0.01
+#: A piece that waits in R: less its load, its key, the channel it came from, the piece; sorted, the largest comes first.
+Entry = tuple[float, int, int, int]
+
+
+@dataclass
+class Room:
+    """The channels of one node as tier 1 fills them: lowest relative load first, none above its L_max."""
+
+    loads: dict[int, float]
+    capacity: dict[int, float]
+    theta: float
+    most: dict[int, float] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.mean = sum(self.loads.values()) / sum(self.capacity.values())
+        self.most = {d: (1 + self.theta) * self.mean * cap for d, cap in self.capacity.items()}
+
+    @classmethod
+    def of(cls, board: Board, machine: Machine, theta: float) -> Room:
+        """A node's channels as they are."""
+        channels = machine.channels
+        return cls({d: float(board.loads[d]) for d in channels}, {d: float(board.capacity[d]) for d in channels}, theta)
+
+    def above(self, d: int) -> bool:
+        """Whether a channel is above L_max."""
+        return self.loads[d] > self.most[d] * (1 + ROUNDING)
+
+    def fits(self, d: int, load: float) -> bool:
+        """Whether a channel stays within L_max with this load more."""
+        return self.loads[d] + load <= self.most[d] * (1 + ROUNDING)
+
+    def relative(self) -> list[float]:
+        """Loads by capacity, largest first."""
+        return sorted((load / self.capacity[d] for d, load in self.loads.items()), reverse=True)
+
+    def start_filling(self) -> None:
+        """From now on loads only grow."""
+        self._lowest = [(load / self.capacity[d], d) for d, load in self.loads.items()]
+        heapify(self._lowest)
+
+    def lowest(self) -> int:
+        """The channel with the least load for its capacity (ties: the smaller channel)."""
+        return self._lowest[0][1]
+
+    def add(self, load: float) -> int:
+        """Put a load on the lowest channel."""
+        d = heappop(self._lowest)[1]
+        self.loads[d] += load
+        heappush(self._lowest, (self.loads[d] / self.capacity[d], d))
+        return d
+
+    def add_where_it_fits(self, load: float) -> int | None:
+        """Put a load on the lowest channel that stays within L_max, if there is one."""
+        passed = []
+        found = None
+        while self._lowest and found is None:
+            level, d = heappop(self._lowest)
+            if self.fits(d, load):
+                self.loads[d] += load
+                found, level = d, self.loads[d] / self.capacity[d]
+            passed.append((level, d))
+        for entry in passed:
+            heappush(self._lowest, entry)
+        return found
+
+
+def balance_inside(board: Board, machine: Machine, theta: float) -> bool:
+    """Tier 1 in one node. What would not lower its fullest channels is not done; False if nothing was."""
+    room = Room.of(board, machine, theta)
+    before = room.relative()
+    waiting = move_out(board, room)
+    if not waiting:
+        return False
+    room.start_filling()
+    placed: list[tuple[Entry, int, float, str]] = []
+    rest: list[Entry] = []
+    for entry in sorted(waiting):
+        target = room.add_where_it_fits(-entry[0])
+        if target is None:
+            rest.append(entry)
+        else:
+            placed.append((entry, target, -entry[0], MOVE_IN))
+    placed += split(room, rest) if board.request.mergeable else move_whole(room, rest)
+    if not lower(room.relative(), before):
+        return False
+    apply(board, placed)
+    return True
+
+
+def move_out(board: Board, room: Room) -> list[Entry]:
+    """Direct move out: from channels above L_max the costliest pieces until not above, into R."""
+    out: list[Entry] = []
+    for d in room.loads:
+        if not room.above(d):
+            continue
+        pieces = board.pieces_on([d])
+        left = room.loads[d] - np.cumsum(board.load[pieces])
+        enough = int(np.count_nonzero(left > room.most[d] * (1 + ROUNDING))) + 1
+        taken = pieces[:enough]
+        if len(taken):
+            room.loads[d] = float(left[len(taken) - 1])
+            out += zip(
+                (-board.load[taken]).tolist(), board.key[taken].tolist(), [d] * len(taken), taken.tolist(), strict=True
+            )
+    return out
+
+
+def split(room: Room, rest: list[Entry]) -> list[tuple[Entry, int, float, str]]:
+    """Cut what fits nowhere at the free room of the lowest channel; the rest of it goes back to R."""
+    placed: list[tuple[Entry, int, float, str]] = []
+    heapify(rest)
+    while rest:
+        entry = heappop(rest)
+        load, lowest = -entry[0], room.lowest()
+        free = room.most[lowest] - room.loads[lowest]
+        target = room.add_where_it_fits(load)
+        if target is not None:
+            placed.append((entry, target, load, SPLIT))
+        elif free <= ROUNDING * room.most[lowest]:
+            placed.append((entry, room.add(load), load, SPLIT))  # what rounding left over
+        else:
+            placed.append((entry, room.add(free), free, SPLIT))
+            heappush(rest, (free - load, *entry[1:]))
+    return placed
+
+
+def move_whole(room: Room, rest: list[Entry]) -> list[tuple[Entry, int, float, str]]:
+    """States do not merge: each to the lowest channel, whole."""
+    return [(entry, room.add(-entry[0]), -entry[0], WHOLE) for entry in rest]
+
+
+def lower(after: list[float], before: list[float]) -> bool:
+    """Whether the first of the sorted loads that differs got smaller: so no node goes in circles."""
+    for new, old in zip(after, before, strict=True):
+        if abs(new - old) > ROUNDING * max(new, old):
+            return new < old
+    return False
+
+
+def apply(board: Board, placed: list[tuple[Entry, int, float, str]]) -> None:
+    """Carry out what tier 1 placed."""
+    board.steps += [
+        Step(1, key, source, target, load, why) for (_, key, source, _), target, load, why in placed if target != source
+    ]
+    parts: dict[int, dict[int, float]] = {}
+    for (_, _, _, piece), target, load, why in placed:
+        if why == MOVE_IN:
+            board.channel[piece] = target
+        else:
+            there = parts.setdefault(piece, {})
+            there[target] = there.get(target, 0.0) + load
+    for piece, where in parts.items():
+        board.replace(piece, list(where.items()))
+    board.merge_pieces()
+    board.recount()
+
+
+def join(board: Board, theta: float) -> bool:
+    """Make split keys whole again where all pieces are in one node and their first channel has room for them."""
+    joined = False
+    for key, pieces in list(board.split_keys()):
+        nodes = set(board.node_of[board.channel[pieces]].tolist())
+        if len(nodes) > 1 or -1 in nodes or not board.movable[pieces[0]]:
+            continue
+        first = board.first_of(key, pieces)
+        others = [int(i) for i in pieces if board.channel[i] != first]
+        room = Room.of(board, board.machines[nodes.pop()], theta)
+        if room.fits(first, float(board.load[others].sum())):
+            for i in others:
+                board.steps.append(Step(1, key, int(board.channel[i]), first, float(board.load[i]), JOINED))
+            board.channel[pieces] = first
+            board.recount()
+            joined = True
+    board.merge_pieces()
+    return joined
+
+
+def balance_between(board: Board, theta: float) -> bool:
+    """Tier 2: bring low nodes up to L_min, pass after pass, until none is low or nothing moved; False if nothing did."""
+    machines = board.machines
+    mean = sum(board.node_load(i) for i in range(len(machines))) / sum(m.performance for m in machines)
+    least = [(1 - theta) * mean * m.performance for m in machines]
+    most = [(1 + theta) * mean * m.performance for m in machines]
+    anything = False
+    while True:
+        weight = [board.node_load(i) / m.performance for i, m in enumerate(machines)]
+        low = [i for i in range(len(machines)) if board.node_load(i) < least[i] * (1 - ROUNDING)]
+        donors = sorted(set(range(len(machines))) - set(low), key=lambda i: (-weight[i], i))
+        moved = False
+        for turn, receiver in enumerate(sorted(low, key=lambda i: (weight[i], i))):
+            for donor in (donors[(turn + k) % len(donors)] for k in range(len(donors))):
+                moved |= transfer(board, donor, receiver, least, most)
+                if board.node_load(receiver) >= least[receiver] * (1 - ROUNDING):
+                    break
+        anything |= moved
+        if not moved:
+            return anything
+
+
+def transfer(board: Board, donor: int, receiver: int, least: list[float], most: list[float]) -> bool:
+    """One pair: the costliest pieces that neither lift the receiver above L_max nor drop the donor below L_min."""
+    have = board.node_load(receiver)
+    need = least[receiver] * (1 - ROUNDING) - have
+    budget = min(most[receiver] - have, board.node_load(donor) - least[donor])
+    if need <= 0 or budget <= 0:
+        return False
+    pieces = board.pieces_on(board.machines[donor].channels)
+    fair = (least[receiver] + most[receiver]) / 2
+    pieces = pieces[(board.load[pieces] >= WORTH_MOVING * fair) | ~board.parts(pieces)]
+    room = Room.of(board, board.machines[receiver], 0.0)
+    room.start_filling()
+    less = (-board.load[pieces]).tolist()  # ascending, to be searched
+    at, taken, targets = 0, [], []
+    while need > 0:
+        at = bisect_left(less, -budget, at)
+        if at == len(less):
+            break
+        taken.append(at)
+        targets.append(room.add(-less[at]))
+        need, budget, at = need + less[at], budget + less[at], at + 1
+    chosen = pieces[taken]
+    board.steps += [
+        Step(2, key, source, target, load, PAIRED)
+        for key, source, target, load in zip(
+            board.key[chosen].tolist(),
+            board.channel[chosen].tolist(),
+            targets,
+            board.load[chosen].tolist(),
+            strict=True,
+        )
+    ]
+    board.channel[chosen] = targets
+    board.recount()
+    board.merge_pieces()
+    return bool(taken)

@@ -1,0 +1,1 @@
+"""Rings of tokens: halving and doubling."""

@@ -1,0 +1,171 @@
+"""What `halving` and `doubling` share: a ring of tokens, the trigger and the rounds.
+
+Reference: the load balancer for actors of a streaming map-reduce that watches queue lengths and redistributes keys by consistent
+hashing, its section 4 (policy and redistribution) and 6 (skew, workloads, table 1).
+
+- Channel d owns the tokens `token-{d}-{j}`, j = 1..count, each at its canonical MurmurHash3; a key belongs to the first token
+  clockwise. The circle is cut into slots as every ring here is (`partition.ring`). The paper does not say that tokens count from
+  1: of the ways to count channels and tokens from 0 or 1 it is the only one that, with this hash, fits its table 1 (docs/planners.md).
+- Trigger: with Q the load of each channel, x the largest and s the second largest, x is rebalanced iff Q_x > Q_s · (1 + τ).
+- A round changes the tokens (how, is the planner's). Each channel is rebalanced at most `rounds` times per plan. All rounds are
+  simulated on the interval's statistics, so only the last ring is ever moved to.
+
+Consistency after a change is a setting of the pipeline (`planning.consistency`), not of the planner: `forwarding` moves the state
+of every key whose channel changed before the next interval (the paper's future work, our migration); `merge` leaves state where it
+was made and merges partial states at the end (the paper's own, mergeable operators only).
+
+Ours, beyond the paper:
+
+- Q is the cost of the interval, not a queue length, divided by the channel's capacity. Ties go to the smaller channel.
+- Every key goes where the ring says. Pinned keys stay, by a route; excluded channels own no token. When the channels
+  change, the ring starts again from the tokens of the first day.
+- A channel has at most `MOST_TOKENS`: beyond that a token no longer owns a slot of its own and doubling only costs time.
+
+Cost: one pass over the keys, then O(tokens · log tokens + slots) per round.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rebalance.errors import ConfigError
+from rebalance.partition import SLOTS, ring_of
+from rebalance.partition.hashing import ring_points
+from rebalance.planners.baselines.consistent import staying_keys
+from rebalance.planning.model import Floats, Ints, Proposal, Request
+
+#: More tokens than this a channel never gets.
+MOST_TOKENS = 4096
+#: Under this name the memo holds how many tokens each channel has.
+TOKENS = "tokens"
+
+
+@dataclass(frozen=True)
+class TokenRing(ABC):
+    """A ring of tokens that a loaded channel loses ground on."""
+
+    splits_keys: ClassVar[bool] = False
+    judges_itself: ClassVar[bool] = False
+
+    #: τ: how far the largest load must be above the second largest, 0.2 = 20 %.
+    tau: float = 0.2
+    #: How often one channel may be rebalanced in one plan.
+    rounds: int = 1
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.tau < float("inf"):
+            raise ConfigError(f"tau is {self.tau}; it must be a number of at least 0, for example 0.2")
+        if not (isinstance(self.rounds, int) and 1 <= self.rounds <= 100):
+            raise ConfigError(f"rounds is {self.rounds}; it must be a whole number from 1 to 100")
+
+    @property
+    @abstractmethod
+    def start(self) -> int:
+        """Tokens each channel starts with."""
+
+    @abstractmethod
+    def relieve(self, counts: Sequence[int], x: int) -> tuple[int, ...]:
+        """The tokens after a round for channel x; unchanged when there is no further round to be had."""
+
+    @abstractmethod
+    def exhausted(self, counts: Sequence[int], x: int) -> str:
+        """What to tell a person when `relieve` changes nothing."""
+
+    def first_ring(self, channels: int, excluded: Collection[int]) -> Ints:
+        """Every open channel with the tokens it starts with."""
+        return token_ring(self._first_counts(channels, excluded))
+
+    def propose(self, request: Request) -> Proposal:
+        """Rounds of the trigger on the interval's loads, then every key where the last ring sends it."""
+        counts = self._counts(request)
+        ring = token_ring(counts)
+        loads = Loads(request)
+        done = [0] * request.channels
+        notes: list[str] = []
+        while (x := overloaded(loads.under(ring), request.open_capacity, self.tau)) is not None:
+            if done[x] == self.rounds:
+                notes.append(f"channel {x} is still above the others after {_times(self.rounds)} (rounds)")
+                break
+            changed = self.relieve(counts, x)
+            if changed == counts:
+                notes.append(self.exhausted(counts, x))
+                break
+            notes.append(f"channel {x}: tokens {_told(counts)} → {_told(changed)}")
+            counts, ring = changed, token_ring(changed)
+            done[x] += 1
+        stays = staying_keys(request)
+        return Proposal(
+            channel=np.where(stays, request.current, ring[request.stats.slots]).astype(np.int32),
+            ring=None if np.array_equal(ring, request.ring) else ring,
+            memo={**request.memo, TOKENS: list(counts)} if any(done) or TOKENS in request.memo else request.memo,
+            notes=tuple(notes),
+        )
+
+    def _counts(self, request: Request) -> tuple[int, ...]:
+        """The tokens the active ring was made of, or those of the first day when other channels are open now."""
+        kept = tuple(request.memo.get(TOKENS, ()))
+        if [count > 0 for count in kept] == (request.open_capacity > 0).tolist():
+            return kept
+        return self._first_counts(request.channels, np.flatnonzero(request.open_capacity == 0).tolist())
+
+    def _first_counts(self, channels: int, excluded: Collection[int]) -> tuple[int, ...]:
+        return tuple(0 if channel in excluded else self.start for channel in range(channels))
+
+
+class Loads:
+    """The load of each channel under any ring: keys added up by slot once, pinned keys where they are."""
+
+    def __init__(self, request: Request) -> None:
+        stays = staying_keys(request)
+        cost, slots = request.stats.cost, request.stats.slots
+        self._channels = request.channels
+        self._by_slot = np.bincount(slots[~stays], weights=cost[~stays], minlength=SLOTS)
+        self._pinned = np.bincount(request.current[stays], weights=cost[stays], minlength=request.channels)
+
+    def under(self, ring: Ints) -> Floats:
+        """L(d) with every key where this ring sends it."""
+        loads = np.bincount(ring, weights=self._by_slot, minlength=self._channels) + self._pinned
+        return np.asarray(loads, dtype=np.float64)
+
+
+def overloaded(loads: Floats, capacity: Floats, tau: float) -> int | None:
+    """x if Q_x > Q_s · (1 + τ), else None; channels without capacity do not count.
+
+    >>> overloaded(np.array([12.0, 10.0, 3.0]), np.ones(3), tau=0.2), overloaded(np.array([12.1, 10.0, 3.0]), np.ones(3), tau=0.2)
+    (None, 0)
+    """
+    open_channels = np.flatnonzero(capacity > 0)
+    if len(open_channels) < 2:
+        return None
+    q = loads[open_channels] / capacity[open_channels]
+    x, s = np.argsort(-q, kind="stable")[:2]
+    return int(open_channels[x]) if q[x] > q[s] * (1 + tau) else None
+
+
+def token_ring(counts: Sequence[int]) -> Ints:
+    """The slot table of channels with these numbers of tokens."""
+    return ring_of([(channel, token_points(channel, count)) for channel, count in enumerate(counts) if count])
+
+
+@lru_cache(maxsize=4096)
+def token_points(channel: int, count: int) -> NDArray[np.uint32]:
+    """Where the tokens of one channel are."""
+    points = ring_points(f"token-{channel}-{j}" for j in range(1, count + 1))
+    points.flags.writeable = False
+    return points
+
+
+def _told(counts: Sequence[int]) -> str:
+    """Tokens for a person: all of them, or their range where there are many channels."""
+    return "/".join(map(str, counts)) if len(counts) <= 8 else f"{min(counts)}..{max(counts)}"
+
+
+def _times(rounds: int) -> str:
+    return "one round" if rounds == 1 else f"{rounds} rounds"

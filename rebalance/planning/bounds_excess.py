@@ -1,0 +1,141 @@
+"""The least price of shedding what channels hold too much of. The proof is in `bounds`, bound 1."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from rebalance.planning.model import Floats, Indices, Ints, Mask
+
+#: Heaviest keys of a channel that are not cut into pieces: all their combinations are looked at.
+_WHOLE = 12
+#: Channels with most room whose room gets a price.
+ROOMS = 3
+#: Prices of a room that are tried, as shares of the highest that holds.
+_ROOM_PRICES = (0.125, 0.25, 0.375, 0.5, 0.625, 0.75, 1.0)
+
+
+@dataclass(frozen=True, eq=False)
+class Curve:
+    """One channel's movable keys, least price per cost first: what shedding costs there."""
+
+    keys: Indices
+    cost: Floats
+    price: Floats
+
+    def sums(self) -> tuple[Floats, Floats]:
+        """Cost shed and price paid after 0, 1, 2, … keys."""
+        return np.concatenate([[0.0], np.cumsum(self.cost)]), np.concatenate([[0.0], np.cumsum(self.price)])
+
+    def price_of(self, amount: Floats) -> Floats:
+        """G(x): the least price of shedding x if keys could be cut; infinite beyond what they come to."""
+        shed, paid = self.sums()
+        return np.where(amount > shed[-1], np.inf, np.interp(amount, shed, paid))
+
+    def credited(self, least: Floats, rho: float) -> Floats:
+        """min over x ≥ least of G(x) - ρ · (x - least)."""
+        shed, _ = self.sums()
+        at = np.maximum(least, shed[np.searchsorted(self.price / self.cost, rho)])
+        credited: Floats = self.price_of(at) - rho * (at - least)
+        return credited
+
+    def slope(self) -> float:
+        """What the first bit costs, per cost."""
+        return float(self.price[0] / self.cost[0])
+
+
+def curves(cost: Floats, price: Floats, channel: Ints, chosen: Mask, channels: Indices) -> dict[int, Curve]:
+    """The curves of these channels, of the chosen keys; keys without cost shed nothing."""
+    keys = np.flatnonzero(chosen & (cost > 0))
+    keys = keys[np.argsort(price[keys] / cost[keys])]
+    where = channel[keys]
+    order = np.argsort(where.astype(np.int16) if len(where) and where.max() < 1 << 15 else where, kind="stable")
+    keys, where = keys[order], where[order]
+    first, last = np.searchsorted(where, channels, "left"), np.searchsorted(where, channels, "right")
+    parts = {int(d): keys[a:b] for d, a, b in zip(channels, first, last, strict=True)}
+    return {d: Curve(part, cost[part], price[part]) for d, part in parts.items()}
+
+
+@dataclass(frozen=True, eq=False)
+class Combinations:
+    """All ways for a channel to shed its excess: each combination of its heaviest keys, completed by pieces of the others."""
+
+    #: The heaviest keys.
+    whole: Indices
+    #: One row per combination: which of them it sheds.
+    sheds: Floats
+    #: Its price, without charges and without the others.
+    price: Floats
+    #: What it leaves to the others, and by how much it sheds more than it must.
+    left: Floats
+    beyond: Floats
+    others: Curve
+
+    def least(self, charge: Floats, rho: float) -> float:
+        """The least price if each heavy key is charged so much more and what is shed beyond the excess is credited at ρ."""
+        others = self.others.credited(self.left, rho)
+        return float((self.price + self.sheds @ charge + others - rho * self.beyond).min())
+
+
+def combinations(curve: Curve, excess: float) -> Combinations:
+    """The combinations of one channel that sheds."""
+    whole = np.argsort(-curve.cost, kind="stable")[:_WHOLE]
+    whole = whole[curve.cost[whole] > excess / 64]
+    rest = np.ones(len(curve.cost), dtype=np.bool_)
+    rest[whole] = False
+    others = Curve(curve.keys[rest], curve.cost[rest], curve.price[rest])
+    sheds = (np.arange(1 << len(whole))[:, None] >> np.arange(len(whole)) & 1).astype(np.float64)
+    shed, price = sheds @ curve.cost[whole], sheds @ curve.price[whole]
+    left, beyond = np.maximum(excess - shed, 0.0), np.maximum(shed - excess, 0.0)
+    return Combinations(curve.keys[whole], sheds, price, left, beyond, others)
+
+
+@dataclass(frozen=True, eq=False)
+class Hosts:
+    """What the heavy keys cost where they land, for the channels that are not too full."""
+
+    cost: Floats
+    #: G(t, (c(k) - room(t))⁺) for each heavy key k and host t, the roomiest host first.
+    way: Floats
+    room: Floats
+    #: The highest price of each room.
+    highest: Floats
+
+    def charges(self, room_price: Floats) -> Floats:
+        """w(k) = min_t of the price of making way and of the part of the room it takes."""
+        taken = np.minimum(self.cost[:, None], self.room) / np.maximum(self.room, 1e-300)
+        charged: Floats = (self.way + taken * room_price).min(axis=1, initial=np.inf)
+        return charged
+
+
+def hosts(heavy_cost: Floats, room: Floats, hosting: dict[int, Curve]) -> Hosts:
+    """The hosts of heavy keys of this cost, each with its room and what its own keys cost to shed."""
+    channels = sorted(hosting, key=lambda d: (-room[d], d))
+    way = [hosting[d].price_of(np.maximum(heavy_cost - room[d], 0.0)) for d in channels]
+    highest = np.array([hosting[d].slope() * room[d] if len(hosting[d].cost) else 0.0 for d in channels])
+    highest[ROOMS:] = 0.0
+    columns = np.array(way).T if way else np.empty((len(heavy_cost), 0))
+    return Hosts(heavy_cost, columns, room[channels], highest)
+
+
+def best_charges(sources: list[Combinations], heavy: Indices, landing: Hosts, cost: Floats) -> float:
+    """The largest bound found by putting a price on the rooms of the roomiest hosts, one after the other."""
+
+    def value(room_price: Floats) -> float:
+        rates = landing.charges(room_price) / cost[heavy]
+        rho = float(rates[np.isfinite(rates)].max(initial=0.0))
+        charge = np.minimum(rates, rho) * cost[heavy]
+        charges = dict(zip(heavy.tolist(), charge.tolist(), strict=True))
+        least = [source.least(np.array([charges.get(int(k), 0.0) for k in source.whole]), rho) for source in sources]
+        return sum(least) - float(room_price.sum())
+
+    prices = np.zeros(len(landing.room))
+    best = max(value(prices), sum(source.least(np.zeros(len(source.whole)), 0.0) for source in sources))
+    for t in np.flatnonzero(landing.highest > 0):
+        for share in _ROOM_PRICES:
+            tried = prices.copy()
+            tried[t] = share * landing.highest[t]
+            if value(tried) > best:
+                best, prices = value(tried), tried
+    return best

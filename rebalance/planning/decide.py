@@ -1,0 +1,251 @@
+"""From statistics to a Plan: measure every proposal alike, hold it to the limits, say why.
+
+Planners only propose. The moves are the difference of two functions, the metrics are taken here, a proposal beyond a limit is cut
+down to it (`planners.limits`) and one that makes the balance worse is refused here, so no planner can forget to report a
+move or mark its own work.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from rebalance.errors import PlannerError
+from rebalance.partition import Key, PartitionFunction, Share
+from rebalance.planning.bounds import Bound, bound
+from rebalance.planning.interface import RING_OF, Planner, RingOwner
+from rebalance.planning.limits import hold
+from rebalance.planning.measure import measure
+from rebalance.planning.model import Decision, Ints, Limits, Measure, Plan, Proposal, Request
+
+#: A proposal counts as worse only beyond this: sums in another order differ in the last bits.
+_ROUNDING = 1e-9
+
+
+def make_plan(planner: Planner, request: Request, active: PartitionFunction, *, guard: bool = True) -> Plan:
+    """Ask the planner for a function and decide whether it is to be applied.
+
+    Within θ_max and max_routes, with no key on a channel that is gone or to be drained and the ring unchanged, nothing is asked at
+    all. `guard=False` applies proposals that make the balance worse; experiments use it to show a published algorithm as it is.
+    """
+    _check_request(request)
+    same_ring = bool(np.array_equal(active.slots, request.ring)) and active.channels == request.channels
+    request = replace(request, splits=_splits_by_index(request, active), memo=active.memo if same_ring else {})
+    before = measure(request, request.current, home=active.slots[request.stats.slots], splits=request.splits)
+    limits = request.limits
+    judges_itself = isinstance(planner, RingOwner) and planner.judges_itself
+    if (
+        same_ring
+        and not judges_itself
+        and before.theta <= limits.theta_max
+        and before.routes <= limits.max_routes
+        and not _stranded(request, request.current, request.splits)
+    ):
+        reason = f"within θ_max: the largest θ is {before.theta:.3f} ≤ {limits.theta_max:g}"
+        return _kept(planner, request, active, before, reason)
+    started = time.perf_counter()
+    proposal = planner.propose(request)
+    seconds = time.perf_counter() - started
+    _check(planner, request, proposal)
+    if isinstance(planner, RingOwner):
+        proposal = replace(proposal, memo={**proposal.memo, RING_OF: planner.name})
+    return _decide(planner, request, active, before, hold(request, proposal), seconds, guard and not judges_itself)
+
+
+def function_of(request: Request, proposal: Proposal, active: PartitionFunction) -> PartitionFunction:
+    """The partitioning function a proposal stands for; a route equal to the ring's answer is never stored."""
+    ring = request.ring if proposal.ring is None else proposal.ring
+    routed = proposal.channel != ring[request.stats.slots]
+    routed[list(proposal.splits)] = False
+    where = np.flatnonzero(routed)
+    keys = request.stats.keys[where].tolist()
+    all_keys = request.stats.keys
+    return PartitionFunction(
+        version=active.version + 1,
+        channels=request.channels,
+        slots=ring,
+        key_type=active.key_type,
+        routes=dict(zip(keys, proposal.channel[where].tolist(), strict=True)),
+        splits={_plain(all_keys[index]): shares for index, shares in proposal.splits.items()},
+        memo=proposal.memo,
+    )
+
+
+def _plain(key: object) -> Key:
+    return key if isinstance(key, str) else int(key)  # type: ignore[call-overload]
+
+
+def _splits_by_index(request: Request, active: PartitionFunction) -> dict[int, tuple[Share, ...]]:
+    keys = request.stats.keys
+    found = {}
+    for key, shares in active.splits.items():
+        index = int(np.searchsorted(keys, key))
+        if index < len(keys) and keys[index] == key:
+            found[index] = shares
+    return found
+
+
+def _stranded(request: Request, channel: Ints, splits: Mapping[int, tuple[Share, ...]]) -> int:
+    """How many keys that may move are, with any part, on a channel that vanished or is to be drained."""
+    gone = channel >= request.channels
+    if request.excluded is not None:
+        drained = request.excluded[np.where(gone, 0, channel)]
+        gone |= drained if request.pinned is None else drained & ~request.pinned
+    apart = [k for k, shares in splits.items() if not all(_is_open(request, share.channel) for share in shares)]
+    gone[apart] = True
+    return int(np.count_nonzero(gone))
+
+
+def _is_open(request: Request, channel: int) -> bool:
+    return channel < request.channels and bool(request.open_capacity[channel] > 0)
+
+
+def _check_request(request: Request) -> None:
+    """Refuse what no planner could answer."""
+    if not request.open_capacity.sum() > 0:
+        raise PlannerError(f"no channel is left: all {request.channels} are excluded. Exclude fewer channels.")
+    ring = request.ring
+    if ring.min() < 0 or ring.max() >= request.channels or not request.open_capacity[ring].all():
+        raise PlannerError("the ring sends keys to channels that do not exist or are excluded. Build it without them.")
+
+
+def _check(planner: Planner, request: Request, proposal: Proposal) -> None:
+    """Refuse what is not a function at all: that is a bug in the planner, not a plan."""
+    channel = proposal.channel
+    if channel.shape != request.current.shape:
+        raise PlannerError(f"{planner.name} placed {channel.shape} of {len(request.stats)} keys")
+    if len(channel) and (channel.min() < 0 or channel.max() >= request.channels):
+        raise PlannerError(
+            f"{planner.name} used channels {channel.min()}..{channel.max()} of 0..{request.channels - 1}"
+        )
+    if proposal.splits and not request.mergeable:
+        raise PlannerError(f"{planner.name} split {len(proposal.splits)} keys of an operator whose states do not merge")
+    for k, shares in proposal.splits.items():
+        _check_shares(planner, request, k, int(channel[k]), shares)
+    if request.pinned is not None:
+        strayed = np.count_nonzero(request.pinned & (channel != request.current) & (request.current < request.channels))
+        if strayed:
+            raise PlannerError(f"{planner.name} moved {strayed} pinned keys")
+
+
+def _check_shares(planner: Planner, request: Request, k: int, first: int, shares: tuple[Share, ...]) -> None:
+    """Refuse a split that is none."""
+    if not shares or shares[0].channel != first:
+        raise PlannerError(
+            f"{planner.name} put the first share of key {request.stats.keys[k]!r} not where its state is"
+        )
+    closed = [share.channel for share in shares if not _is_open(request, share.channel)]
+    if closed:
+        raise PlannerError(f"{planner.name} split a key over channels that do not exist or are excluded: {closed}")
+    if min(share.share for share in shares) < 0 or abs(sum(share.share for share in shares) - 1) > _ROUNDING:
+        raise PlannerError(f"{planner.name} gave shares that do not sum to 1: {[share.share for share in shares]}")
+
+
+def _decide(
+    planner: Planner,
+    request: Request,
+    active: PartitionFunction,
+    before: Measure,
+    proposal: Proposal,
+    seconds: float,
+    guard: bool,
+) -> Plan:
+    function = function_of(request, proposal, active)
+    after = measure(request, proposal.channel, home=function.slots[request.stats.slots], splits=proposal.splits)
+    moved = np.flatnonzero(proposal.channel != request.current)
+    moved_bytes = float(request.stats.state[moved].sum())
+    # Emptying a channel, bringing the table within its limit, or a planner for whole keys where another one had split some: that is
+    # asked for, whatever the balance.
+    stranded = _stranded(request, request.current, request.splits)
+    relieves = _stranded(request, proposal.channel, proposal.splits) < stranded
+    shrinks = after.routes < before.routes > request.limits.max_routes
+    rejoins = bool(request.splits) and not planner.splits_keys
+    guarded = guard and not (relieves or shrinks or rejoins)
+    same = function.digest() == active.digest()
+    if guarded and not len(moved) and function.splits != active.splits:
+        # Other shares that bring nothing are not worth a new function.
+        same |= _no_better(before, after) and not _worse(before, after, 0)
+    decision, reason = _verdict(request.limits, before, after, len(moved), moved_bytes, same, guarded)
+    applied = decision is Decision.APPLY
+    # The bounds are on whole keys; a split moves load without state.
+    certified = Bound(0.0, 0.0) if planner.splits_keys and request.mergeable else bound(request)
+    return Plan(
+        decision=decision,
+        reason=reason,
+        planner=planner.name,
+        function=function if applied else active,
+        before=before,
+        after=after,
+        moved=moved,
+        moved_from=request.current[moved],
+        moved_to=proposal.channel[moved],
+        moved_bytes=moved_bytes,
+        moved_share=moved_bytes / max(float(request.stats.state.sum()), 1.0),
+        notes=proposal.notes,
+        seconds=seconds,
+        theta_max=request.limits.theta_max,
+        bound=certified.bytes,
+        bound_theta=certified.theta,
+    )
+
+
+def _verdict(
+    limits: Limits, before: Measure, after: Measure, moved: int, moved_bytes: float, same: bool, guarded: bool
+) -> tuple[Decision, str]:
+    """Decision and reason, the first rule that fits."""
+    effect = f"max/fair load {before.skewness:.3f} → {after.skewness:.3f}"
+    if same:
+        return Decision.KEEP, f"nothing better was found: max/fair load stays {before.skewness:.3f}"
+    if after.routes > limits.max_routes and after.routes >= before.routes:
+        return (
+            Decision.REJECT,
+            f"{effect}, but it needs {after.routes:,} routes and max_routes is {limits.max_routes:,}",
+        )
+    if limits.max_bytes is not None and moved_bytes > limits.max_bytes * (1 + _ROUNDING):
+        return (
+            Decision.REJECT,
+            f"{effect}, but it moves {moved_bytes:,.0f} bytes and max_bytes is {limits.max_bytes:,.0f}",
+        )
+    if guarded and _worse(before, after, moved):
+        return (
+            Decision.REJECT,
+            f"it would not balance better: {effect}, largest θ {before.theta:.3f} → {after.theta:.3f}",
+        )
+    reached = (
+        ""
+        if after.theta <= limits.theta_max
+        else f"; θ_max {limits.theta_max:g} not reached, largest θ {after.theta:.4f}"
+    )
+    return Decision.APPLY, f"{effect} by moving {moved:,} keys with {moved_bytes:,.0f} bytes of state{reached}"
+
+
+def _worse(before: Measure, after: Measure, moved: int) -> bool:
+    """More load on the fullest channel, or moves that improve neither it nor the largest θ."""
+    if after.skewness > before.skewness * (1 + _ROUNDING):
+        return True
+    return moved > 0 and _no_better(before, after)
+
+
+def _no_better(before: Measure, after: Measure) -> bool:
+    return after.theta >= before.theta * (1 - _ROUNDING) and after.skewness >= before.skewness * (1 - _ROUNDING)
+
+
+def _kept(planner: Planner, request: Request, active: PartitionFunction, before: Measure, reason: str) -> Plan:
+    none: Ints = np.empty(0, dtype=np.int32)
+    return Plan(
+        decision=Decision.KEEP,
+        reason=reason,
+        planner=planner.name,
+        function=active,
+        before=before,
+        after=before,
+        moved=np.empty(0, dtype=np.int64),
+        moved_from=none,
+        moved_to=none,
+        moved_bytes=0.0,
+        moved_share=0.0,
+        theta_max=request.limits.theta_max,
+    )

@@ -1,0 +1,77 @@
+"""The interface of a planner: one method, pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import ClassVar, Protocol, runtime_checkable
+
+import numpy as np
+
+from rebalance.partition import PartitionFunction
+from rebalance.planning.model import Ints, Proposal, Request
+
+#: Under this name a function's memo says which planner owns its ring.
+RING_OF = "ring_of"
+
+
+class Planner(Protocol):
+    """HOW a better function is found.
+
+    A planner is a frozen dataclass: its fields are its parameters, in the paper's letters, checked in `__post_init__`. `propose`
+    has no clock, no I/O, no unseeded randomness and does not change its request, so the same request gives the same proposal.
+    """
+
+    #: The name in a pipeline file.
+    name: ClassVar[str]
+    #: Whether it may spread one key over several channels; then the operator's states must merge.
+    splits_keys: ClassVar[bool]
+
+    def propose(self, request: Request) -> Proposal:
+        """Where each key of the request should go."""
+        ...
+
+
+def needs_merging(planner: Planner | type[Planner]) -> bool:
+    """Whether it is of no use for an operator whose states do not merge: it splits keys, and cannot do without.
+
+    A planner that splits keys but can also plan with whole ones says so with `whole_keys_too`.
+    """
+    return planner.splits_keys and not getattr(planner, "whole_keys_too", False)
+
+
+@runtime_checkable
+class RingOwner(Planner, Protocol):
+    """A planner with a ring of its own making, which its plans change: tokens, virtual workers."""
+
+    #: Whether it acts on measured utilisation instead of declared capacities; then θ_max and the guard, which know only
+    #: those, neither hold it back nor refuse its proposals.
+    judges_itself: ClassVar[bool]
+
+    def first_ring(self, channels: int, excluded: Collection[int]) -> Ints:
+        """The slot table a pipeline starts with, and starts from again when its channels change."""
+        ...
+
+
+def first_function(planner: Planner, plain: PartitionFunction, excluded: Collection[int]) -> PartitionFunction:
+    """The function a pipeline starts with: the plain one, or the planner's own ring."""
+    if not isinstance(planner, RingOwner):
+        return plain
+    return PartitionFunction(
+        version=plain.version,
+        channels=plain.channels,
+        slots=planner.first_ring(plain.channels, excluded),
+        key_type=plain.key_type,
+        memo={RING_OF: planner.name},
+    )
+
+
+def ring_to_build_on(
+    planner: Planner, active: PartitionFunction, plain: Ints, channels: int, excluded: Collection[int]
+) -> Ints:
+    """The ring of a request: the plain one, or, for a planner that owns its ring, the active one while the channels stay the same."""
+    if not isinstance(planner, RingOwner):
+        return plain
+    same = active.memo.get(RING_OF) == planner.name and active.channels == channels
+    if same and not np.isin(active.slots, list(excluded)).any():
+        return active.slots
+    return planner.first_ring(channels, excluded)

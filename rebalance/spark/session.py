@@ -1,0 +1,126 @@
+"""The one Spark session of a process.
+
+Starting a session costs about ten seconds, so all tasks that run in one process share it. It is made from three layers, later ones
+win: our defaults, what `spark-submit` was told, and the pipeline file's [spark] section.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rebalance.errors import EnvironmentMissingError
+from rebalance.spark.environment import delta_jars, use_java
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from rebalance.pipeline.file import Pipeline
+
+_DELTA_EXTENSION = "io.delta.sql.DeltaSparkSessionExtension"
+
+#: For every master.
+DEFAULTS = {
+    "spark.sql.extensions": _DELTA_EXTENSION,
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+    # Intervals are cut in UTC; the machine's own zone must not shift them.
+    "spark.sql.session.timeZone": "UTC",
+    # Every interval asks the same questions, of its own tables and of Delta's logs: more than the 100 that Spark keeps compiled.
+    "spark.sql.codegen.cache.maxEntries": "2000",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+}
+#: For masters in this process, where data are small and every task costs more than it brings.
+LOCAL_DEFAULTS = {
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    "spark.sql.shuffle.partitions": "4",
+    # Listing files starts this many tasks; the default of 10,000 takes minutes on a local disk.
+    "spark.sql.sources.parallelPartitionDiscovery.parallelism": "5",
+    # Delta spreads a table's log over this many tasks, 50 by default, and each of them generates its code anew.
+    "spark.databricks.delta.snapshotPartitions": "1",
+    "spark.databricks.delta.delta.log.cacheSize": "3",
+    "spark.driver.defaultJavaOptions": f"-Dlog4j2.configurationFile=file://{Path(__file__).with_name('log4j2.properties')}",
+}
+
+
+def spark_session(pipeline: Pipeline | None = None) -> SparkSession:
+    """The session of this process, started if there is none yet.
+
+    A session that runs already is kept; settings of the pipeline that can change at run time are put into it, the others are not.
+    """
+    try:
+        from pyspark import SparkContext
+        from pyspark.sql import SparkSession
+    except ImportError as error:
+        raise EnvironmentMissingError(f"pyspark is not installed ({error}). Run `make setup`.") from None
+
+    asked: dict[str, Any] = dict(pipeline.spark.settings) if pipeline else {}
+    # Not the "active" session: that may be one that a step has opened for its own settings.
+    if SparkContext._active_spark_context is not None and SparkSession._instantiatedSession is not None:
+        return SparkSession.builder.config(map=asked).getOrCreate()
+    settings, submitted = _settings(pipeline, asked)
+    return _start(settings, submitted)
+
+
+def own_session(spark: SparkSession, settings: dict[str, str]) -> SparkSession:
+    """A session like this one but for some settings, which reach nothing else."""
+    own = spark.newSession()
+    for name, value in {**spark.conf.getAll, **settings}.items():
+        # A new session knows what Spark was started with; what was set since then has to be told.
+        if own.conf.get(name, None) != value and own.conf.isModifiable(name):
+            own.conf.set(name, value)
+    return own
+
+
+def _settings(pipeline: Pipeline | None, asked: dict[str, str]) -> tuple[dict[str, str], bool]:
+    """The three layers in one, and whether spark-submit has started the JVM already."""
+    from pyspark import SparkConf, SparkContext
+
+    submitted = "PYSPARK_GATEWAY_PORT" in os.environ
+    told: dict[str, str] = {}
+    if submitted:
+        # Only with the JVM at hand does SparkConf show what spark-submit was told.
+        SparkContext._ensure_initialized()
+        told = dict(SparkConf().getAll())
+    # spark-submit always names a master, if only its default: the file's wins where it has one.
+    master = told.get("spark.master", "local[*]")
+    if pipeline and (not submitted or "master" in pipeline.spark.model_fields_set):
+        master = pipeline.spark.master
+    local = LOCAL_DEFAULTS if master.startswith("local") else {}
+    name = pipeline.dag_id if pipeline else "rebalance"
+    return {**DEFAULTS, **local, **told, "spark.master": master, "spark.app.name": name, **asked}, submitted
+
+
+def _start(settings: dict[str, str], submitted: bool) -> SparkSession:
+    from pyspark import SparkConf
+    from pyspark.find_spark_home import _find_spark_home
+    from pyspark.sql import SparkSession
+
+    # Workers must run the interpreter that has this package, not whatever `python3` is.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    if not submitted:
+        use_java()
+    if not {"spark.jars", "spark.jars.packages"} & settings.keys():
+        jars = delta_jars(Path(_find_spark_home()))
+        if jars:
+            settings["spark.jars"] = ",".join(map(str, jars))
+            if submitted:
+                _extend_class_path(jars)
+    conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
+    session = SparkSession.builder.config(conf=conf).getOrCreate()
+    if "spark.log.level" not in settings:
+        session.sparkContext.setLogLevel("ERROR")
+    return session
+
+
+def _extend_class_path(jars: list[Path]) -> None:
+    """Give a JVM that spark-submit has started jars it was not started with: `spark.jars` alone only reaches the executors."""
+    from pyspark import SparkContext
+
+    jvm: Any = SparkContext._jvm
+    loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
+    for jar in jars:
+        loader.addURL(jvm.java.io.File(str(jar)).toURI().toURL())

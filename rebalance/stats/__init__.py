@@ -1,1 +1,0 @@
-"""WHAT is known of the keys, in less space: discretized values, compact records, counts."""

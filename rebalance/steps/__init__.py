@@ -1,0 +1,1 @@
+"""The five verbs of an interval, in the order in which they run."""

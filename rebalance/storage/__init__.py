@@ -1,0 +1,1 @@
+"""The tables of a pipeline: what is stored, where, and which version belongs together."""

@@ -1,0 +1,57 @@
+"""What a reader may see: the active epoch, its function, and the state at the version that belongs to them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from rebalance.errors import RebalanceError
+from rebalance.partition import PartitionFunction
+from rebalance.storage.control import table_path
+from rebalance.storage.epochs import Epoch, all_epochs, load_function
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A pipeline's tables at one epoch; what is published later does not change it."""
+
+    root: str
+    epoch: Epoch
+    function: PartitionFunction
+
+    @property
+    def state_path(self) -> str:
+        """Path of the state table; read it at `state_version`, with any client that knows deletion vectors."""
+        return table_path(self.root, "state")
+
+    @property
+    def state_version(self) -> int:
+        """The Delta version of the state that belongs to this epoch."""
+        return self.epoch.state_version
+
+    def state(self, spark: SparkSession) -> DataFrame:
+        """The state: interval_id, channel, key and the operator's columns."""
+        from rebalance.storage.state import read_state
+
+        return read_state(spark, self.root, self.state_version)
+
+    def results(self, spark: SparkSession) -> DataFrame:
+        """The results of all intervals that this epoch has seen."""
+        found = spark.read.format("delta").load(table_path(self.root, "results"))
+        return found.where(found.interval_id <= self.epoch.interval_id)
+
+
+def open_tables(root: str, epoch: int | None = None) -> Opened:
+    """The active epoch of a pipeline's tables, or an earlier one by its number."""
+    epochs = all_epochs(root)
+    chosen = [e for e in epochs if epoch is None or e.epoch == epoch]
+    if not chosen:
+        known = f"the epochs are 0..{epochs[-1].epoch}" if epochs else "no interval was processed yet"
+        raise RebalanceError(
+            f"there is no {'epoch ' + str(epoch) if epoch is not None else 'epoch'} in {root}: {known}."
+        )
+    active = chosen[-1]
+    return Opened(root, active, load_function(root, active.function_version))

@@ -1,1 +1,0 @@
-"""All that knows Spark, Delta and Great Expectations. Nothing outside this folder imports them."""
