@@ -11,7 +11,7 @@ with which d sheds cost x if its keys could be cut: least state per cost first, 
    w(k) = min_t G(t, c(k) - room(t)), counted once per key since G is convex and a room is used once. So k is charged
    S(k) + w(k). If it lands on another channel above hi, that one sheds so much more: for any ρ ≥ 0, the cost by which a channel
    sheds more than its excess is credited at ρ there, and w(k) is at most ρ · c(k). The bound is
-   Σ_d min over A(d) with c(A) ≥ e(d) of Σ_A (S + w) - ρ · (c(A) - e(d)), the `_WHOLE` heaviest keys taken whole, the rest in pieces.
+   Σ_d min over A(d) with c(A) ≥ e(d) of Σ_A (S + w) - ρ · (c(A) - e(d)), the heaviest keys taken whole (`bounds_excess`), the rest in pieces.
 2. *Filling.* θ is two-sided, so channels below lo must be filled, and only cost that leaves another channel fills them; of what leaves
    d at most L(d) - lo(d) does, since what leaves beyond that must be made up for on d itself:
    Σ_d min(c(A(d)), L(d) - lo(d)) over the channels above lo ≥ Σ_d (lo(d) - L(d)) over those below. With the excess and G this
@@ -42,8 +42,6 @@ from rebalance.planning.model import Floats, Ints, Mask, Request
 
 #: Loads closer than this share of all cost are the same load: sums in another order differ in the last bits.
 _ROUNDING = 1e-9
-#: Heaviest keys of a channel that are not cut into pieces: all their combinations are looked at.
-_WHOLE = 12
 #: Prices of a route that are tried, as quantiles of the state of the keys away from home.
 _ROUTE_PRICES = (0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.7, 0.9)
 
@@ -64,12 +62,6 @@ def bound(request: Request) -> Bound:
     return Bound(theta, least_migration(request, max(theta, request.limits.theta_max)))
 
 
-def movable_keys(request: Request) -> Mask:
-    """Keys that may change their channel: not pinned, or on a channel that is no more."""
-    gone = request.current >= request.channels
-    return np.ones(len(gone), dtype=np.bool_) if request.pinned is None else ~request.pinned | gone
-
-
 def least_theta(request: Request) -> float:
     """A lower bound on max θ(d) over all assignments of the keys."""
     cost, fair = request.stats.cost, request.fair
@@ -79,7 +71,7 @@ def least_theta(request: Request) -> float:
     bounds = [0.0, _pigeonhole(cost, open_fair)]
     if np.count_nonzero(cost) < len(open_fair):
         bounds.append(1.0)
-    stuck = ~movable_keys(request)
+    stuck = ~request.movable
     if stuck.any():
         held = channel_loads(cost[stuck], request.current[stuck], request.channels)
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -130,7 +122,7 @@ def _board(request: Request, theta: float) -> _Board:
         cost,
         request.stats.state,
         channel,
-        movable_keys(request),
+        request.movable,
         channel_loads(cost, channel, channels),
         np.maximum(1 - theta, 0.0) * fair,
         np.where(fair > 0, (1 + theta) * np.maximum(fair, 1e-300), 0.0),

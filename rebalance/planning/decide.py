@@ -90,25 +90,17 @@ def _splits_by_index(request: Request, active: PartitionFunction) -> dict[int, t
 
 def _stranded(request: Request, channel: Ints, splits: Mapping[int, tuple[Share, ...]]) -> int:
     """How many keys that may move are, with any part, on a channel that vanished or is to be drained."""
-    gone = channel >= request.channels
-    if request.excluded is not None:
-        drained = request.excluded[np.where(gone, 0, channel)]
-        gone |= drained if request.pinned is None else drained & ~request.pinned
-    apart = [k for k, shares in splits.items() if not all(_is_open(request, share.channel) for share in shares)]
-    gone[apart] = True
-    return int(np.count_nonzero(gone))
-
-
-def _is_open(request: Request, channel: int) -> bool:
-    return channel < request.channels and bool(request.open_capacity[channel] > 0)
+    stranded = request.stranded(channel)
+    stranded[[k for k, shares in splits.items() if not request.is_open(share.channel for share in shares)]] = True
+    return int(np.count_nonzero(stranded))
 
 
 def _check_request(request: Request) -> None:
     """Refuse what no planner could answer."""
-    if not request.open_capacity.sum() > 0:
+    if not request.open.any():
         raise PlannerError(f"no channel is left: all {request.channels} are excluded. Exclude fewer channels.")
     ring = request.ring
-    if ring.min() < 0 or ring.max() >= request.channels or not request.open_capacity[ring].all():
+    if ring.min() < 0 or ring.max() >= request.channels or not request.open[ring].all():
         raise PlannerError("the ring sends keys to channels that do not exist or are excluded. Build it without them.")
 
 
@@ -125,10 +117,9 @@ def _check(planner: Planner, request: Request, proposal: Proposal) -> None:
         raise PlannerError(f"{planner.name} split {len(proposal.splits)} keys of an operator whose states do not merge")
     for k, shares in proposal.splits.items():
         _check_shares(planner, request, k, int(channel[k]), shares)
-    if request.pinned is not None:
-        strayed = np.count_nonzero(request.pinned & (channel != request.current) & (request.current < request.channels))
-        if strayed:
-            raise PlannerError(f"{planner.name} moved {strayed} pinned keys")
+    strayed = np.count_nonzero(~request.movable & (channel != request.current))
+    if strayed:
+        raise PlannerError(f"{planner.name} moved {strayed} pinned keys")
 
 
 def _check_shares(planner: Planner, request: Request, k: int, first: int, shares: tuple[Share, ...]) -> None:
@@ -137,7 +128,7 @@ def _check_shares(planner: Planner, request: Request, k: int, first: int, shares
         raise PlannerError(
             f"{planner.name} put the first share of key {request.stats.keys[k]!r} not where its state is"
         )
-    closed = [share.channel for share in shares if not _is_open(request, share.channel)]
+    closed = [share.channel for share in shares if not request.is_open([share.channel])]
     if closed:
         raise PlannerError(f"{planner.name} split a key over channels that do not exist or are excluded: {closed}")
     if min(share.share for share in shares) < 0 or abs(sum(share.share for share in shares) - 1) > _ROUNDING:

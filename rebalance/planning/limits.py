@@ -27,8 +27,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from rebalance.partition import Share
-from rebalance.planners.fang.records import movable_keys
 from rebalance.planning.measure import channel_loads, measure
 from rebalance.planning.model import Floats, Indices, Ints, Limits, Mask, Proposal, Request
 
@@ -71,17 +69,11 @@ def _with_paid_splits(request: Request, proposal: Proposal) -> Proposal:
             channel[k], splits[k] = now, tuple(stays)
         elif stats.state[k] <= budget:
             budget -= stats.state[k]
-        elif _still_open(request, request.splits.get(k, ())):
+        elif k in request.splits and request.is_open(share.channel for share in request.splits[k]):
             channel[k], splits[k] = now, request.splits[k]
         else:
             del splits[k]
     return replace(proposal, channel=channel, splits=splits)
-
-
-def _still_open(request: Request, shares: tuple[Share, ...]) -> bool:
-    """Whether a split still stands: its channels exist and may hold keys."""
-    parts = [share.channel for share in shares]
-    return bool(parts) and max(parts) < request.channels and bool((request.open_capacity[parts] > 0).all())
 
 
 @dataclass(frozen=True)
@@ -143,7 +135,7 @@ def _cut(request: Request, proposal: Proposal, *, room: int = 0, free_choice: bo
 
     stats, limits = request.stats, request.limits
     home, split = _home(request, proposal), _split_keys(request, proposal)
-    movable = movable_keys(request) & ~split
+    movable = request.movable & ~split
     channel = np.where(request.current < request.channels, request.current, home).astype(np.int32)
     channel[split] = proposal.channel[split]
 

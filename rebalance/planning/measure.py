@@ -66,7 +66,7 @@ def measure(
     theta = thetas(loads, fair)
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = np.where(loads > 0, loads / fair, 0.0)
-        used = request.open_capacity > 0
+        used = request.open
         utilisation = loads[: request.channels][used] / request.open_capacity[used]
     routed = channel != home
     routed[list(splits or ())] = False
@@ -78,7 +78,7 @@ def measure(
         imbalance=float(utilisation.max() - utilisation.mean()),
         routes=int(np.count_nonzero(routed)),
         splits=len(splits or {}),
-        memory=int(np.count_nonzero(request.stats.tuples + request.stats.state)) + len(parts) - len(splits or {}),
+        key_copies=int(np.count_nonzero(request.stats.tuples + request.stats.state)) + len(parts) - len(splits or {}),
     )
 
 

@@ -6,7 +6,7 @@ smaller key" is the smaller index. Letters follow the papers: g tuples, c cost, 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from rebalance.errors import ConfigError, PlannerError
 from rebalance.partition import PartitionFunction, Share, channels_at
+from rebalance.planning.exact import on_grid
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int32]
@@ -26,7 +27,10 @@ Mask = NDArray[np.bool_]
 
 @dataclass(frozen=True, eq=False)
 class KeyStats:
-    """What one interval told about the keys: all that had traffic or hold state, in ascending key order."""
+    """What one interval told about the keys: all that had traffic or hold state, in ascending key order.
+
+    The numbers are put on a grid (`exact`), so that their sums are the same in any order.
+    """
 
     #: The keys themselves, strings or integers. Planners leave them alone.
     keys: NDArray[Any]
@@ -46,6 +50,8 @@ class KeyStats:
                 raise PlannerError(f"{name} has shape {values.shape}, there are {len(self.keys)} keys")
             if len(values) and not (np.isfinite(values).all() and values.min() >= 0):
                 raise PlannerError(f"{name} must be finite and not negative; check the statistics first")
+        for name in ("tuples", "cost", "state"):
+            object.__setattr__(self, name, on_grid(getattr(self, name)))
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -125,6 +131,9 @@ class Request:
     #: The machines that own the channels, each channel once; empty = nothing is known of them.
     nodes: tuple[Node, ...] = ()
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "capacity", on_grid(self.capacity))
+
     @property
     def channels(self) -> int:
         """N."""
@@ -139,6 +148,34 @@ class Request:
     def open_capacity(self) -> Floats:
         """Capacity, zero for excluded channels."""
         return self.capacity if self.excluded is None else np.where(self.excluded, 0.0, self.capacity)
+
+    @cached_property
+    def open(self) -> Mask:
+        """Channels that may hold keys."""
+        return self.open_capacity > 0
+
+    def is_open(self, channels: Iterable[int]) -> bool:
+        """Whether all these channels exist and may hold keys."""
+        return all(0 <= d < self.channels and bool(self.open[d]) for d in channels)
+
+    @cached_property
+    def movable(self) -> Mask:
+        """Keys that may change their channel: all but the pinned ones; a pinned key whose channel vanished has to."""
+        vanished = self.current >= self.channels
+        return np.ones(len(vanished), dtype=np.bool_) if self.pinned is None else ~self.pinned | vanished
+
+    def stranded(self, channel: Ints) -> Mask:
+        """Keys that would have to leave if they were there: the channel vanished, or is to be drained and the key may move.
+
+        Pinned keys stay even on a drained channel: a person said so, and the plan reports what is left there.
+        """
+        vanished = channel >= self.channels
+        return vanished | (self.movable & ~self.open[np.where(vanished, 0, channel)])
+
+    @cached_property
+    def start(self) -> Ints:
+        """Where a plan starts from: the active channel of each key, or the ring's answer where it cannot stay there."""
+        return np.where(self.stranded(self.current), self.home, self.current).astype(np.int32)
 
     @cached_property
     def fair(self) -> Floats:
@@ -190,8 +227,8 @@ class Measure:
     imbalance: float
     routes: int
     splits: int
-    #: Memory footprint: distinct keys present, summed over the channels. Less the number of keys it is what splitting replicates.
-    memory: int
+    #: Keys present on each channel, summed over the channels (the papers' memory footprint); a split key counts on each of its own.
+    key_copies: int
 
 
 @dataclass(frozen=True, eq=False)

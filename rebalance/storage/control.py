@@ -76,8 +76,8 @@ SCHEMAS: dict[str, pa.Schema] = {
             # I = max U - mean U with U = L/cap, and Σ over the channels of distinct keys. Null: nothing was planned.
             ("imbalance_before", _DOUBLE),
             ("imbalance_after", _DOUBLE),
-            ("memory_before", _LONG),
-            ("memory_after", _LONG),
+            ("key_copies_before", _LONG),
+            ("key_copies_after", _LONG),
             ("routes", _LONG),
             ("splits", _LONG),
             ("moved_keys", _LONG),

@@ -21,7 +21,6 @@ import numpy as np
 
 from rebalance.partition import SLOTS, channels_at, consistent_ring
 from rebalance.partition.ring import channel_points
-from rebalance.planners.baselines.consistent import staying_keys
 from rebalance.planners.gedik.readj import Readj
 from rebalance.planners.gedik.readj_search import Search
 from rebalance.planners.registry import make_planner
@@ -140,7 +139,7 @@ def plain_search(case: gedik.Case) -> Any:
 def our_search(request: Request) -> Any:
     """The steps of readj, by key."""
     planner, open_channels = Readj(**ALL), np.arange(request.channels, dtype=np.int32)
-    stays = staying_keys(request)
+    stays = ~request.movable
     tracked, _ = planner.tracked(request, request.home, stays, open_channels, 0)
     search = Search(planner.problem(request, request.home, stays, open_channels, tracked), planner.c)
     while step := search.best_step():

@@ -88,7 +88,7 @@ def carry(planner: Planner, workload: Workload, intervals: int) -> Carried:
         planned.append(active.skewness)
         met.append(plan.before.skewness)
         moved.append(plan.moved_share if applied else 0.0)
-        copies.append(active.memory - len(request.stats))
+        copies.append(active.key_copies - len(request.stats))
         seconds, splits, routes = seconds + plan.seconds, active.splits, active.routes
     return Carried(planned, met[1:], moved, copies, splits, routes, seconds)
 

@@ -51,7 +51,7 @@ def test_hybrid_balances_a_key_with_30_percent_on_ten_channels_without_moving_st
     assert plan.decision is Decision.APPLY
     assert plan.after.skewness <= 1.05
     assert (plan.after.splits, len(plan.moved)) == (1, 0)
-    assert plan.after.memory - plan.before.memory < CHANNELS
+    assert plan.after.key_copies - plan.before.key_copies < CHANNELS
 
 
 def test_shares_and_first_channels_stay_while_they_do() -> None:

@@ -46,6 +46,7 @@ max_routes = 100
 #: Where it is not the default.
 PARAMETERS: dict[str, dict[str, float]] = {
     "cg": {"epsilon": 0.02},
+    "doubling": {"rounds": 2},
     "frugal": {"max_keys": 400},
     "halving": {"tau": 0.01, "tokens": 32},
     "hybrid": {"split_above": 0.9, "merge_below": 0.7},
@@ -124,4 +125,5 @@ def test_planners_that_place_keys_beat_the_hash_alone(named: Named, name: str) -
         loads = np.bincount(home, weights=request.stats.cost, minlength=WORKLOAD.channels)
         hashed.append(loads.max() / loads.mean())
     # A planner that only moves arcs of its ring cannot place a heavy key; it still must not end where it began.
-    assert np.mean(reached) < (np.mean(hashed) if isinstance(planner, RingOwner) else 0.8 * np.mean(hashed) + 0.2)
+    goal = 0.95 * np.mean(hashed) if isinstance(planner, RingOwner) else 0.8 * np.mean(hashed) + 0.2
+    assert np.mean(reached) < goal

@@ -203,9 +203,9 @@ def test_a_planner_for_whole_keys_makes_split_keys_whole_though_that_balances_wo
 
 def test_the_memory_footprint_counts_a_key_on_every_channel_it_is_on() -> None:
     result = plan(Always([0, 0, 1], splits=SPLIT), HEAVY)
-    assert (result.before.memory, result.after.memory) == (3, 4)
+    assert (result.before.key_copies, result.after.key_copies) == (3, 4)
     quiet = request_of(cost=[1, 0], home=[0, 0], state=[0, 0])
-    assert plan(Always([0, 0]), quiet).before.memory == 1
+    assert plan(Always([0, 0]), quiet).before.key_copies == 1
 
 
 def test_every_plan_carries_its_bound() -> None:

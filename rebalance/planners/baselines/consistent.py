@@ -15,7 +15,7 @@ from typing import ClassVar
 import numpy as np
 
 from rebalance.partition import consistent_ring
-from rebalance.planning.model import Ints, Mask, Proposal, Request
+from rebalance.planning.model import Ints, Proposal, Request
 
 
 @dataclass(frozen=True)
@@ -32,22 +32,14 @@ class Consistent:
 
 def hashed(request: Request, ring: Ints) -> Proposal:
     """Every key where `ring` sends it, pinned keys where they are."""
-    stays = staying_keys(request)
     return Proposal(
-        channel=np.where(stays, request.current, ring[request.stats.slots]).astype(np.int32),
+        channel=np.where(request.movable, ring[request.stats.slots], request.current).astype(np.int32),
         ring=None if ring is request.ring else ring,
     )
 
 
-def staying_keys(request: Request) -> Mask:
-    """The pinned keys; one whose channel vanished has to move like any other."""
-    if request.pinned is None:
-        return np.zeros(len(request.stats), dtype=np.bool_)
-    return request.pinned & (request.current < request.channels)
-
-
 def open_ring(request: Request) -> Ints:
     """h_new: the request's ring, or a new one if that still sends keys to excluded channels."""
-    if request.excluded is None or not request.excluded[request.ring].any():
+    if request.open[request.ring].all():
         return request.ring
-    return consistent_ring(request.channels, excluded=set(np.flatnonzero(request.excluded).tolist()))
+    return consistent_ring(request.channels, excluded=set(np.flatnonzero(~request.open).tolist()))

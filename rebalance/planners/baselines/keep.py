@@ -8,7 +8,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from rebalance.planners.baselines.start import start_channels
 from rebalance.planning.model import Proposal, Request
 
 
@@ -21,4 +20,4 @@ class Keep:
 
     def propose(self, request: Request) -> Proposal:
         """The active assignment."""
-        return Proposal(channel=start_channels(request))
+        return Proposal(channel=request.start)

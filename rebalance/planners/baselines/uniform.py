@@ -31,7 +31,7 @@ class Uniform:
 
     def propose(self, request: Request) -> Proposal:
         """Every key at its slot's channel."""
-        return hashed(request, uniform_ring(np.flatnonzero(request.open_capacity > 0).astype(np.int32)))
+        return hashed(request, uniform_ring(np.flatnonzero(request.open).astype(np.int32)))
 
 
 def uniform_ring(channels: Ints) -> Ints:

@@ -21,9 +21,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rebalance.planners.baselines.start import start_channels
 from rebalance.planners.fang.hlhe import discretize
-from rebalance.planners.fang.records import ROUNDING, Records, Settled, movable_keys
+from rebalance.planners.fang.records import ROUNDING, Records, Settled
 from rebalance.planning.model import Indices, Ints, Request
 
 
@@ -40,7 +39,7 @@ def compact_records(request: Request, r: int) -> Compact:
     """Group the keys of a request into records with R = 2^r."""
     cost = discretize(request.stats.cost, r, part=request.current)
     state = discretize(request.stats.state, r, part=request.current)
-    start, movable = start_channels(request), movable_keys(request)
+    start, movable = request.start, request.movable
     # Where a key starts follows from its channel, its home and whether it may move.
     code = _joint_code(movable, request.current, request.home, cost, state)
     # Which keys of a record move must not depend on what they cost: the order of their hashes is as good as any and always the same.

@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from rebalance.planners.baselines.start import start_channels
 from rebalance.planning.model import Floats, Indices, Ints, Mask, Proposal, Request
 
 #: Loads closer than this share of all cost are the same load: sums in another order differ in the last bits.
@@ -143,24 +142,18 @@ def key_records(request: Request) -> Records:
     """One record per key."""
     stats = request.stats
     return Records(
-        planned=start_channels(request),
+        planned=request.start,
         current=request.current,
         home=request.home,
         cost=stats.cost,
         state=stats.state,
         count=np.ones(len(stats), dtype=np.int32),
-        movable=movable_keys(request),
+        movable=request.movable,
         origin=np.arange(len(stats), dtype=np.int32),
         capacity=request.open_capacity,
         limit=request.limit + ROUNDING * stats.cost.sum(),
         max_routes=request.limits.max_routes,
     )
-
-
-def movable_keys(request: Request) -> Mask:
-    """All but the pinned keys; a pinned key whose channel vanished has to move like any other."""
-    gone = request.current >= request.channels
-    return np.ones(len(gone), dtype=np.bool_) if request.pinned is None else ~request.pinned | gone
 
 
 def check_r(r: int | None) -> None:

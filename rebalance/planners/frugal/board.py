@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rebalance.planners.fang.records import ROUNDING, movable_keys
+from rebalance.planners.fang.records import ROUNDING
 from rebalance.planning.measure import channel_loads
 from rebalance.planning.model import Floats, Indices, Ints, Mask, Request
 
@@ -65,8 +65,7 @@ class Task:
 def task_of(request: Request, theta: float, most: int) -> Task:
     """Limits of the channels for this θ. A key too heavy for every channel gets one to itself, and the others share what is left."""
     cost, current, fair = request.stats.cost, request.current, request.fair
-    movable = movable_keys(request)
-    stranded = movable & ~(np.append(fair, 0.0)[np.minimum(current, request.channels)] > 0)
+    movable, stranded = request.movable, request.stranded(current)
     task = Task(
         cost=cost,
         state=request.stats.state,

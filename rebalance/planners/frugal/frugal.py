@@ -282,6 +282,6 @@ def _by_program(request: Request, theta: float, most: int, plan: _Plan) -> _Plan
 
 def _theta(request: Request) -> float:
     """max θ(d) as things are, of the channels that stay."""
-    stays = (request.current < request.channels) & (request.fair[np.minimum(request.current, request.channels - 1)] > 0)
+    stays = ~request.stranded(request.current)
     load = channel_loads(request.stats.cost[stays], request.current[stays], request.channels)
     return float(thetas(load, request.fair).max(initial=request.limits.theta_max))

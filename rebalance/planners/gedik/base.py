@@ -46,7 +46,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from rebalance.planners.baselines.consistent import open_ring, staying_keys
+from rebalance.planners.baselines.consistent import open_ring
 from rebalance.planners.gedik.table import UTILITIES, Problem
 from rebalance.planning.model import Floats, Indices, Ints, KeyStats, Mask, Proposal, Request
 
@@ -92,9 +92,9 @@ class Gedik(ABC):
     def propose(self, request: Request) -> Proposal:
         """Tracked keys where the planner places them, all others at h_new."""
         ring = open_ring(request)
-        stays = staying_keys(request)
+        stays = ~request.movable
         channel = np.where(stays, request.current, ring[request.stats.slots]).astype(np.int32)
-        open_channels = np.flatnonzero(request.open_capacity > 0).astype(np.int32)
+        open_channels = np.flatnonzero(request.open).astype(np.int32)
         pinned_routes = int(np.count_nonzero(channel != ring[request.stats.slots]))
         placed, notes = self.tracked(request, channel, stays, open_channels, pinned_routes)
         if len(placed):
@@ -113,8 +113,7 @@ class Gedik(ABC):
         if len(open_channels) == 1 or request.stats.tuples.sum() == 0:
             return np.empty(0, dtype=np.int64), ()
         chosen, delta = tracked_keys(request.stats, self.resources, self.alphas, self.sigma, len(open_channels))
-        if request.excluded is not None:
-            chosen &= ~(stays & request.excluded[channel])  # pinned where nothing else may be: out of every sum
+        chosen &= ~stays | request.open[channel]  # pinned where nothing else may be: out of every sum
         keys = np.flatnonzero(chosen)
         keys = keys[np.argsort(-request.stats.tuples[keys], kind="stable")]
         room = max(request.limits.max_routes - pinned_routes, 0)

@@ -56,5 +56,5 @@ def load_ratio(loads: Floats) -> float:
 def migration(request: Request, channel: Ints) -> float:
     """m: state that moves over a channel's fair share of it; 1 is what a consistent hash pays for one more channel."""
     state = request.stats.state
-    share = float(state.sum()) / int(np.count_nonzero(request.open_capacity))
+    share = float(state.sum()) / int(np.count_nonzero(request.open))
     return float(state[channel != request.current].sum()) / share if share > 0.0 else 0.0

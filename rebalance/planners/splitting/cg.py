@@ -27,8 +27,7 @@ import numpy as np
 
 from rebalance.errors import ConfigError
 from rebalance.partition import SLOTS
-from rebalance.planners.baselines.consistent import hashed, staying_keys
-from rebalance.planners.baselines.start import start_channels
+from rebalance.planners.baselines.consistent import hashed
 from rebalance.planners.splitting.delegation import Rule
 from rebalance.planners.splitting.spread import MAX_SPLITS, check_epsilon, check_max_splits, spill
 from rebalance.planning.measure import channel_loads, relative_utilisation
@@ -87,7 +86,7 @@ class CG:
     def _pair(self, request: Request) -> tuple[Ints, list[int], list[int], list[tuple[int, int]]]:
         """Owner of each virtual worker after the pairs, what is left in both queues, and who gave to whom."""
         workers = self.alpha * request.channels
-        closed = set() if request.excluded is None else set(np.flatnonzero(request.excluded).tolist())
+        closed = set(np.flatnonzero(~request.open).tolist())
         owner = request.ring[:workers].copy()
         if not np.array_equal(ring_of(owner), request.ring) or closed & set(owner.tolist()):
             # A ring of somebody else's making: what was measured says nothing about virtual workers.
@@ -97,12 +96,12 @@ class CG:
             return owner, [], [], []
         rule = Rule(self.busy, self.idle, self.settle, keep=1)
         paired = rule.slot_ends(
-            np.where(request.open_capacity > 0, utilisation, np.nan),
+            np.where(request.open, utilisation, np.nan),
             np.bincount(owner, minlength=request.channels),
             request.memo.get("busy", ()),
             request.memo.get("idle", ()),
         )
-        state = np.where(staying_keys(request), 0.0, request.stats.state)
+        state = np.where(request.movable, request.stats.state, 0.0)
         on_worker = np.bincount(request.stats.slots % workers, weights=state, minlength=workers)
         for giver, taker in paired.pairs:
             own = np.flatnonzero(owner == giver)
@@ -116,7 +115,7 @@ class CG:
         if not request.mergeable:
             return hashed(request, ring)
         heavy = spill(request, self.max_splits, ring).costliest_last()
-        light = np.where(staying_keys(request), 0.0, request.stats.cost)
+        light = np.where(request.movable, request.stats.cost, 0.0)
         bound = np.full(len(owner), (1 + self.epsilon) * light.sum() / len(owner))
         light[heavy.keys] = 0.0
         load = np.bincount(request.stats.slots % len(owner), weights=light, minlength=len(owner)).astype(np.float64)
@@ -135,5 +134,5 @@ def _utilisation(request: Request) -> Floats | None:
     if request.utilisation is not None:
         return request.utilisation
     splits = {k: s for k, s in request.splits.items() if max(share.channel for share in s) < request.channels}
-    load = channel_loads(request.stats.cost, start_channels(request), request.channels, splits)
-    return relative_utilisation(load / request.capacity, request.open_capacity > 0)
+    load = channel_loads(request.stats.cost, request.start, request.channels, splits)
+    return relative_utilisation(load / request.capacity, request.open)

@@ -28,8 +28,6 @@ import numpy as np
 
 from rebalance.errors import ConfigError
 from rebalance.partition import Share
-from rebalance.planners.baselines.consistent import staying_keys
-from rebalance.planners.baselines.start import start_channels
 from rebalance.planners.frugal.frugal import Frugal
 from rebalance.planners.splitting.spread import shares_of
 from rebalance.planning.measure import channel_loads, thetas
@@ -65,7 +63,7 @@ class Hybrid:
         heavy = self._heavy(request)
         if not len(heavy):
             return Frugal().propose(request)
-        first = start_channels(request)
+        first = request.start
         whole = np.ones(len(first), dtype=np.bool_)
         whole[heavy] = False
         task = _Task(request, heavy, whole, first)
@@ -79,7 +77,7 @@ class Hybrid:
         heavy = cost > self.split_above * channel
         split = list(request.splits)
         heavy[split] |= cost[split] > self.merge_below * channel
-        keys = np.flatnonzero(heavy & ~staying_keys(request))
+        keys = np.flatnonzero(heavy & request.movable)
         return keys[np.argsort(-cost[keys], kind="stable")]
 
 
@@ -138,9 +136,7 @@ class _Task:
     def _stands(self, k: int, shares: tuple[Share, ...]) -> bool:
         """Whether a key's present split may stay: its channels are there and open, and its state is on the first."""
         parts = [share.channel for share in shares]
-        if not parts or max(parts) >= self.request.channels or parts[0] != self.channel[k]:
-            return False
-        return bool((self.request.open_capacity[parts] > 0).all())
+        return bool(parts) and parts[0] == self.channel[k] and self.request.is_open(parts)
 
     def _load(self, channel: Ints) -> Floats:
         """L(d) of the whole keys."""

@@ -25,7 +25,7 @@ import numpy as np
 
 from rebalance.errors import ConfigError
 from rebalance.partition import Share
-from rebalance.planners.baselines.consistent import hashed, open_ring, staying_keys
+from rebalance.planners.baselines.consistent import hashed, open_ring
 from rebalance.planning.measure import channel_loads
 from rebalance.planning.model import Floats, Indices, Ints, Proposal, Request
 
@@ -96,14 +96,14 @@ def spill(request: Request, max_splits: int, ring: Ints | None = None) -> Spill:
         hashed=everything,
         keys=keys,
         load=channel_loads(light, everything.channel, request.channels),
-        open=np.flatnonzero(request.open_capacity > 0).astype(np.int32),
+        open=np.flatnonzero(request.open).astype(np.int32),
     )
 
 
 def costliest(request: Request, most: int) -> Indices:
     """The keys that may spill, costliest first: at most so many, none pinned, none whose cost is lost in the sum of all."""
     cost = request.stats.cost
-    keys = np.flatnonzero((cost > _NO_PART * cost.sum()) & ~staying_keys(request))
+    keys = np.flatnonzero((cost > _NO_PART * cost.sum()) & request.movable)
     if len(keys) > most:
         least = np.partition(cost[keys], len(keys) - most)[len(keys) - most]
         keys = keys[cost[keys] >= least]

@@ -12,8 +12,6 @@ from typing import NamedTuple
 import numpy as np
 
 from rebalance.partition import Share
-from rebalance.planners.baselines.start import start_channels
-from rebalance.planners.fang.records import movable_keys
 from rebalance.planning.model import Floats, Indices, Ints, Mask, Request, check_nodes
 
 #: Loads that differ by less than this share are the same: sums in another order differ in the last bits.
@@ -57,9 +55,9 @@ class Board:
         self.steps: list[Step] = []
         self._drained: set[int] = set()
         weight = load_of_keys(request, q)
-        movable = movable_keys(request)
+        movable = request.movable
         self.key: Indices = np.arange(len(weight))
-        self.channel: Ints = start_channels(request)
+        self.channel: Ints = request.start.copy()
         self.load: Floats = weight.astype(np.float64)
         self.movable: Mask = movable & (weight > 0)
         self._start_split(weight, movable)
@@ -175,7 +173,7 @@ def load_of_keys(request: Request, q: float) -> Floats:
 
 def machines_of(request: Request, p: float) -> tuple[Machine, ...]:
     """The nodes with their open channels; without nodes, one that owns all channels."""
-    open_channels = set(np.flatnonzero(request.open_capacity > 0).tolist())
+    open_channels = set(np.flatnonzero(request.open).tolist())
     if not request.nodes:
         return (Machine("all channels", tuple(sorted(open_channels)), float(request.open_capacity.sum())),)
     check_nodes(request.nodes, request.channels)

@@ -38,7 +38,6 @@ from numpy.typing import NDArray
 from rebalance.errors import ConfigError
 from rebalance.partition import SLOTS, ring_of
 from rebalance.partition.hashing import ring_points
-from rebalance.planners.baselines.consistent import staying_keys
 from rebalance.planning.model import Floats, Ints, Proposal, Request
 
 #: More tokens than this a channel never gets.
@@ -100,9 +99,8 @@ class TokenRing(ABC):
             notes.append(f"channel {x}: tokens {_told(counts)} → {_told(changed)}")
             counts, ring = changed, token_ring(changed)
             done[x] += 1
-        stays = staying_keys(request)
         return Proposal(
-            channel=np.where(stays, request.current, ring[request.stats.slots]).astype(np.int32),
+            channel=np.where(request.movable, ring[request.stats.slots], request.current).astype(np.int32),
             ring=None if np.array_equal(ring, request.ring) else ring,
             memo={**request.memo, TOKENS: list(counts)} if any(done) or TOKENS in request.memo else request.memo,
             notes=tuple(notes),
@@ -111,9 +109,9 @@ class TokenRing(ABC):
     def _counts(self, request: Request) -> tuple[int, ...]:
         """The tokens the active ring was made of, or those of the first day when other channels are open now."""
         kept = tuple(request.memo.get(TOKENS, ()))
-        if [count > 0 for count in kept] == (request.open_capacity > 0).tolist():
+        if [count > 0 for count in kept] == request.open.tolist():
             return kept
-        return self._first_counts(request.channels, np.flatnonzero(request.open_capacity == 0).tolist())
+        return self._first_counts(request.channels, np.flatnonzero(~request.open).tolist())
 
     def _first_counts(self, channels: int, excluded: Collection[int]) -> tuple[int, ...]:
         return tuple(0 if channel in excluded else self.start for channel in range(channels))
@@ -123,10 +121,10 @@ class Loads:
     """The load of each channel under any ring: keys added up by slot once, pinned keys where they are."""
 
     def __init__(self, request: Request) -> None:
-        stays = staying_keys(request)
+        free, stays = request.movable, ~request.movable
         cost, slots = request.stats.cost, request.stats.slots
         self._channels = request.channels
-        self._by_slot = np.bincount(slots[~stays], weights=cost[~stays], minlength=SLOTS)
+        self._by_slot = np.bincount(slots[free], weights=cost[free], minlength=SLOTS)
         self._pinned = np.bincount(request.current[stays], weights=cost[stays], minlength=request.channels)
 
     def under(self, ring: Ints) -> Floats:
