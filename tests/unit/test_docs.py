@@ -1,0 +1,83 @@
+"""The documentation names nothing that is not there, and leaves no planner out."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import MISSING, fields
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rebalance.planners.registry import PLANNERS
+from tests.support.markdown import PAGES, PROJECT, anchors, code_words, links, tables
+
+EVERY_PAGE = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+
+
+@EVERY_PAGE
+def test_a_link_leads_somewhere(page: Path) -> None:
+    for link in links(page.read_text()):
+        name, _, anchor = link.partition("#")
+        target = page.parent / name if name else page
+        assert target.exists(), f"{page.name} links to {link}"
+        assert not anchor or anchor in anchors(target.read_text()), f"{page.name} links to {link}"
+
+
+@EVERY_PAGE
+def test_a_file_that_is_named_exists(page: Path) -> None:
+    folders = "rebalance|tests|docs|dags|jobs|tools|docker"
+    named = [word for word in code_words(page.read_text()) if re.fullmatch(rf"(?:{folders})/[\w./-]+", word)]
+    assert [name for name in named if not (PROJECT / name).exists()] == []
+
+
+def test_a_page_that_the_code_points_at_exists() -> None:
+    sources = [*PROJECT.glob("rebalance/**/*.py"), *PROJECT.glob("tests/**/*.py"), *PROJECT.glob("dags/**/*.toml")]
+    named = {name for source in sources for name in re.findall(r"docs/\w+\.(?:md|png)", source.read_text())}
+    assert named
+    assert [name for name in sorted(named) if not (PROJECT / name).exists()] == []
+
+
+@EVERY_PAGE
+def test_a_make_command_is_a_target_of_the_makefile(page: Path) -> None:
+    targets = set(re.findall(r"^([\w-]+):", (PROJECT / "Makefile").read_text(), re.MULTILINE))
+    named = {word.split()[1] for word in code_words(page.read_text()) if re.match(r"make [\w-]+", word)}
+    assert named <= targets
+
+
+@EVERY_PAGE
+def test_a_module_that_is_run_exists_and_knows_its_options(page: Path) -> None:
+    commands = [word.split() for word in code_words(page.read_text()) if word.startswith("python -m ")]
+    for _, _, module, *options in commands:
+        path = PROJECT / module.replace(".", "/")
+        file = path / "__main__.py" if path.is_dir() else path.with_suffix(".py")
+        assert file.is_file(), module
+        known = {*re.findall(r'"(--[\w-]+)"', file.read_text()), "--help"}
+        assert {option.strip("[]") for option in options if option.lstrip("[").startswith("--")} <= known, module
+
+
+def default_in_words(value: Any) -> str:
+    """A parameter's default as the table of planners writes it."""
+    if value is None:
+        return "unset"
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f"{value:,}" if isinstance(value, int) else f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def test_the_table_of_planners_lists_every_planner_with_its_parameters_and_their_defaults() -> None:
+    _, *rows = tables((PROJECT / "docs" / "planners.md").read_text())[0]
+    listed: list[str] = []
+    for names, _, parameters, *_ in rows:
+        planners = [name for name in re.findall(r"`(\w+)`", names) if name in PLANNERS]
+        own = {field.name: field.default for planner in planners for field in fields(PLANNERS[planner])}
+        assert MISSING not in own.values()
+        written = dict(re.findall(r"`(\w+)` (?!also)(\S+?)(?=[,;]?(?:\s|$))", parameters))
+        assert written == {name: default_in_words(value) for name, value in own.items()}, names
+        listed += planners
+    assert sorted(listed) == sorted(PLANNERS)
+
+
+def test_every_planner_is_traced_to_its_paper() -> None:
+    headings = re.findall(r"^## .*$", (PROJECT / "docs" / "papers.md").read_text(), re.MULTILINE)
+    assert sorted(re.findall(r"`(\w+)`", " ".join(headings))) == sorted(PLANNERS)
