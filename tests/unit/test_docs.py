@@ -1,4 +1,4 @@
-"""The documentation names nothing that is not there, and leaves no planner out."""
+"""The documentation: one sentence per line, and nothing named that is not there."""
 
 from __future__ import annotations
 
@@ -10,9 +10,33 @@ from typing import Any
 import pytest
 
 from rebalance.planners.registry import PLANNERS
-from tests.support.markdown import PAGES, PROJECT, anchors, code_words, links, tables
+from tests.support.markdown import PAGES, PROJECT, anchors, broken_prose, code_words, links, tables
 
 EVERY_PAGE = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+
+
+@EVERY_PAGE
+def test_a_line_of_prose_is_one_sentence(page: Path) -> None:
+    wrong = broken_prose(page.read_text())
+    assert not wrong, "\n".join(["Give every sentence a line of its own:", *wrong])
+
+
+@pytest.mark.parametrize(
+    ("text", "wrong"),
+    [
+        ("One sentence.\nAnother one.", []),
+        ("One sentence. Another one.", ["One sentence. Another one."]),
+        ("One that is\nbroken.", ["One that is"]),
+        ("- An item.\n  It goes on.\n- Another", []),
+        ("1. An item. It goes on.", ["An item. It goes on."]),
+        ("Some planners, e.g. `mixed. It`, are from Fang et al. and others.", []),
+        ("Two figures, 1.5 and 2.", []),
+        ("```\nOne. Two.\n```\n\n| One. Two. |\n", []),
+        ("**A title.** And more.", ["**A title.** And more."]),
+    ],
+)
+def test_the_rule_of_one_sentence_per_line_finds_what_breaks_it(text: str, wrong: list[str]) -> None:
+    assert broken_prose(text) == wrong
 
 
 @EVERY_PAGE
