@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from dataclasses import MISSING, fields
 from pathlib import Path
 from typing import Any
@@ -105,3 +106,19 @@ def test_the_table_of_planners_lists_every_planner_with_its_parameters_and_their
 def test_every_planner_is_traced_to_its_paper() -> None:
     headings = re.findall(r"^## .*$", (PROJECT / "docs" / "papers.md").read_text(), re.MULTILINE)
     assert sorted(re.findall(r"`(\w+)`", " ".join(headings))) == sorted(PLANNERS)
+
+
+def test_the_rooms_are_described_in_the_order_in_which_they_may_import_each_other() -> None:
+    contracts = tomllib.loads((PROJECT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    (layers,) = [contract["layers"] for contract in contracts if contract["type"] == "layers"]
+    page = (PROJECT / "docs" / "design.md").read_text()
+    (rooms,) = [rows for (head, *rows) in tables(page) if head[0] == "room"]
+    described = [re.findall(r"`(\w+)`", names) for names, _ in rooms]
+    assert described == [layer.replace("rebalance.", "").split(" | ") for layer in layers]
+    folders = {folder.parent.name for folder in PROJECT.glob("rebalance/*/__init__.py")}
+    assert folders <= {room for row in described for room in row}
+
+
+def test_the_map_names_every_folder_of_the_package() -> None:
+    named = {word for word in code_words((PROJECT / "README.md").read_text()) if word.startswith("rebalance/")}
+    assert named == {f"rebalance/{folder.parent.name}/" for folder in PROJECT.glob("rebalance/*/__init__.py")}
