@@ -72,3 +72,13 @@ def code_words(page: str) -> list[str]:
     """Everything set as code: inline, and line by line in blocks, without comments."""
     lines = [line.partition(" #")[0].strip() for _, text in _FENCE.findall(page) for line in text.splitlines()]
     return [*(found.strip("`") for found in _CODE.findall(_FENCE.sub("", page))), *filter(None, lines)]
+
+
+def documented_columns() -> dict[str, list[str]]:
+    """The columns of every table as docs/tables.md lists them; what an operator adds is one entry in words."""
+    page = (PROJECT / "docs" / "tables.md").read_text()
+    names = re.findall(r"^## `(\w+)`$", page, re.MULTILINE)
+    return {
+        name: [column for columns, _ in rows for column in re.findall(r"`(\w+)`", columns) or [columns]]
+        for name, (_, *rows) in zip(names, tables(page), strict=True)
+    }

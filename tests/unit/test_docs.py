@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from rebalance.planners.registry import PLANNERS
-from tests.support.markdown import PAGES, PROJECT, anchors, broken_prose, code_words, links, tables
+from tests.support.markdown import PAGES, PROJECT, anchors, blocks, broken_prose, code_words, links, tables
 
 EVERY_PAGE = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 
@@ -79,6 +79,19 @@ def test_a_module_that_is_run_exists_and_knows_its_options(page: Path) -> None:
         assert file.is_file(), module
         known = {*re.findall(r'"(--[\w-]+)"', file.read_text()), "--help"}
         assert {option.strip("[]") for option in options if option.lstrip("[").startswith("--")} <= known, module
+
+
+@EVERY_PAGE
+def test_a_job_that_is_submitted_exists(page: Path) -> None:
+    jobs = [word.split()[1] for word in code_words(page.read_text()) if word.startswith("spark-submit ")]
+    assert [job for job in jobs if not (PROJECT / job).is_file()] == []
+
+
+def test_the_simulator_s_python_runs() -> None:
+    (code,) = blocks((PROJECT / "docs" / "simulation.md").read_text(), "python")
+    names: dict[str, Any] = {}
+    exec(code.replace("10**6", "10**4"), names)
+    assert names["outcome"].utilisation.shape == names["outcome"].queue.shape
 
 
 def default_in_words(value: Any) -> str:
