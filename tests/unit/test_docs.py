@@ -137,3 +137,15 @@ def test_the_rooms_are_described_in_the_order_in_which_they_may_import_each_othe
 def test_the_map_names_every_folder_of_the_package() -> None:
     named = {word for word in code_words((PROJECT / "README.md").read_text()) if word.startswith("rebalance/")}
     assert named == {f"rebalance/{folder.parent.name}/" for folder in PROJECT.glob("rebalance/*/__init__.py")}
+
+
+def test_every_figure_stands_under_the_command_that_made_it_and_every_benchmark_is_named() -> None:
+    _, *sections = re.split(r"^## ", (PROJECT / "docs" / "measurements.md").read_text(), flags=re.MULTILINE)
+    assert [section.splitlines()[0] for section in sections if "`python -m tests.bench." not in section] == []
+    named = {name for page in PAGES for name in re.findall(r"python -m tests\.bench\.(\w+)", page.read_text())}
+    assert named == {file.stem for file in PROJECT.glob("tests/bench/bench_*.py")}
+
+
+def test_the_readme_leads_to_every_page() -> None:
+    linked = set(links((PROJECT / "README.md").read_text()))
+    assert {f"docs/{page.name}" for page in (PROJECT / "docs").glob("*.md")} <= linked
