@@ -5,7 +5,7 @@ hashing, its section 4 (policy and redistribution) and 6 (skew, workloads, table
 
 - Channel d owns the tokens `token-{d}-{j}`, j = 1..count, each at its canonical MurmurHash3; a key belongs to the first token
   clockwise. The circle is cut into slots as every ring here is (`partition.ring`). The paper does not say that tokens count from
-  1: of the ways to count channels and tokens from 0 or 1 it is the only one that, with this hash, fits its table 1 (docs/planners.md).
+  1: of the ways to count channels and tokens from 0 or 1 it is the only one that, with this hash, fits its table 1 (docs/papers.md).
 - Trigger: with Q the load of each channel, x the largest and s the second largest, x is rebalanced iff Q_x > Q_s · (1 + τ).
 - A round changes the tokens (how, is the planner's). Each channel is rebalanced at most `rounds` times per plan. All rounds are
   simulated on the interval's statistics, so only the last ring is ever moved to.
