@@ -13,7 +13,7 @@ import pyarrow as pa
 from rebalance.errors import OrderError, QualityError
 from rebalance.pipeline.file import Pipeline
 from rebalance.pipeline.intervals import Interval
-from rebalance.planning import decide as planning
+from rebalance.planning.decide import decide
 from rebalance.planning.model import Decision, Plan, Request
 from rebalance.steps.faults import checkpoint
 from rebalance.storage import control
@@ -37,16 +37,16 @@ def make_plan(pipeline: Pipeline, interval: Interval) -> str:
             _store(root, interval, epoch, _row(interval, epoch, decision="keep", reason=reason))
             return f"keep: {reason}"
         _require_quality(root, interval)
-        request, plan = propose(pipeline, interval, epoch)
+        request, plan = plan_for(pipeline, interval, epoch)
         _store_plan(root, interval, epoch, request, plan)
         return f"{plan.decision}: {plan.reason}"
 
 
-def propose(pipeline: Pipeline, interval: Interval, epoch: Epoch) -> tuple[Request, Plan]:
+def plan_for(pipeline: Pipeline, interval: Interval, epoch: Epoch) -> tuple[Request, Plan]:
     """The plan for an interval's statistics, without writing anything."""
     function = load_function(pipeline.tables, epoch.function_version)
     request = make_request(pipeline, function, interval.id, mergeable=pipeline.make_operator().mergeable)
-    return request, planning.make_plan(pipeline.make_planner(), request, function)
+    return request, decide(pipeline.make_planner(), request, function)
 
 
 def _planned_epoch(root: str, interval: Interval) -> Epoch:

@@ -17,7 +17,7 @@ from rebalance.partition import Key, PartitionFunction, slots_of
 from rebalance.pipeline.file import Pipeline
 from rebalance.pipeline.intervals import parse_start
 from rebalance.planners.registry import PLANNERS
-from rebalance.steps.make_plan import propose
+from rebalance.steps.make_plan import plan_for
 from rebalance.storage import control
 from rebalance.storage.epochs import Epoch, all_epochs
 from rebalance.storage.history import max_over_mean, read_history
@@ -56,7 +56,7 @@ def dry_run(pipeline: Pipeline, planner: str | None, theta_max: float | None, co
         changes["theta_max"] = theta_max
     asked = Pipeline(**{**dict(pipeline), "planning": pipeline.planning.model_copy(update=changes)})
     interval = pipeline.interval_at(parse_start(history[-1].interval_id))
-    request, plan = propose(asked, interval, opened.epoch)
+    request, plan = plan_for(asked, interval, opened.epoch)
     console.print(f"[bold]{plan.decision}[/] by {plan.planner}: {plan.reason}")
     console.print(
         f"on the statistics of {interval.id} ({len(request.stats):,} keys) under function v{opened.function.version}; planned in {plan.seconds:.2f} s; "
