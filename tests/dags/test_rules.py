@@ -127,7 +127,7 @@ def test_a_data_interval_of_another_length_is_refused(
 
     file = write_pipeline()
     with pytest.raises(AirflowFailException, match=r"before interval\.length was changed"):
-        dag_file().run_verb("make_plan", str(file), FIRST.start, FIRST.start + timedelta(hours=2))
+        dag_file().run_task("make_plan", str(file), FIRST.start, FIRST.start + timedelta(hours=2))
 
 
 def test_a_broken_pipeline_files_task_fails_with_what_is_wrong(
