@@ -16,14 +16,12 @@ from airflow.sdk import DAG, CronDataIntervalTimetable, TriggerRule
 from airflow.sdk.exceptions import AirflowFailException
 
 from rebalance.airflow.page import describe, describe_broken
-from rebalance.errors import ConfigError, OrderError, QualityError, SourceError, StalePlanError
+from rebalance.errors import ConfigError, OrderError, RebalanceError
 from rebalance.pipeline.file import Pipeline, load_pipeline
 from rebalance.pipeline.intervals import cron_of
 from rebalance.steps import STEPS, run_step
 
 PIPELINES = Path(os.environ.get("REBALANCE_PIPELINES") or Path(__file__).parent / "pipelines")
-#: Trouble that a retry cannot cure.
-FINAL = (ConfigError, OrderError, QualityError, SourceError, StalePlanError)
 
 
 def run_task(
@@ -52,7 +50,10 @@ def run_task(
                 "It was created before interval.length was changed: delete this run and trigger the interval anew."
             )
         return run_step(step, pipeline, interval)
-    except FINAL as error:
+    except RebalanceError as error:
+        if not error.final:
+            raise
+        # Airflow retries every other exception.
         raise AirflowFailException(f"{type(error).__name__}: {error}") from None
 
 
