@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 import tomllib
+from collections.abc import Mapping
 from datetime import datetime
 from difflib import get_close_matches
 from pathlib import Path
@@ -128,8 +129,11 @@ def whole_key_planners() -> str:
     return ", ".join(sorted(name for name, planner in PLANNERS.items() if not needs_merging(planner)))
 
 
-def load_pipeline(file: str | Path) -> Pipeline:
-    """Read and check a pipeline file; every complaint names the knob."""
+def load_pipeline(file: str | Path, changes: Mapping[str, Mapping[str, Any]] | None = None) -> Pipeline:
+    """Read and check a pipeline file; every complaint names the knob.
+
+    `changes` are knobs by section, in the place of the file's own: they are checked as if they stood in it.
+    """
     path = Path(file).resolve()
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -137,6 +141,8 @@ def load_pipeline(file: str | Path) -> Pipeline:
         raise ConfigError(f"there is no pipeline file {path}") from None
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"{path} is not TOML: {error}") from None
+    for section, knobs in (changes or {}).items():
+        content[section] = {**content.get(section, {}), **knobs}
     content.setdefault("name", path.stem)
     for section, knob in (("", "tables"), ("source", "path"), ("operator", "file"), ("quality", "docs")):
         holder = content.get(section, {}) if section else content

@@ -14,7 +14,7 @@ from rich.table import Table
 
 from rebalance.errors import RebalanceError
 from rebalance.partition import Key, PartitionFunction, slots_of
-from rebalance.pipeline.file import Pipeline
+from rebalance.pipeline.file import Pipeline, load_pipeline
 from rebalance.pipeline.intervals import parse_start
 from rebalance.planners.registry import PLANNERS
 from rebalance.steps.make_plan import plan_for
@@ -54,7 +54,7 @@ def dry_run(pipeline: Pipeline, planner: str | None, theta_max: float | None, co
         }
     if theta_max is not None:
         changes["theta_max"] = theta_max
-    asked = Pipeline(**{**dict(pipeline), "planning": pipeline.planning.model_copy(update=changes)})
+    asked = load_pipeline(pipeline.file, {"planning": changes})
     interval = pipeline.interval_at(parse_start(history[-1].interval_id))
     request, plan = plan_for(asked, interval, opened.epoch)
     console.print(f"[bold]{plan.decision}[/] by {plan.planner}: {plan.reason}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -105,6 +106,27 @@ def test_a_dry_run_shows_the_plan_and_writes_nothing(pipeline: Pipeline, capsys:
 def test_a_dry_run_can_try_another_planner_and_limit(pipeline: Pipeline, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(capsys, "plan", str(pipeline.file), "--dry-run", "--planner", "keep").startswith("keep by keep")
     assert "within θ_max" in run(capsys, "plan", str(pipeline.file), "--dry-run", "--theta-max", "9")
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "line"),
+    [
+        ("--theta-max", "-1", "theta_max = -1.0"),
+        ("--theta-max", "nan", "theta_max = nan"),
+        ("--theta-max", "inf", "theta_max = inf"),
+        ("--planner", "mixd", 'planner = "mixd"'),
+    ],
+)
+def test_a_dry_run_refuses_what_the_file_could_not_say_with_the_same_words(
+    pipeline: Pipeline, capsys: pytest.CaptureFixture[str], option: str, value: str, line: str
+) -> None:
+    assert main(["plan", str(pipeline.file), "--dry-run", option, value]) == 2
+    refused = capsys.readouterr().err
+    knob = line.split()[0]
+    pipeline.file.write_text(re.sub(rf"^{knob} = .*$", line, pipeline.file.read_text(), flags=re.MULTILINE))
+    assert main(["plan", str(pipeline.file), "--dry-run"]) == 2
+    assert capsys.readouterr().err == refused
+    assert refused.startswith("ConfigError: shop.toml: ")
 
 
 def test_a_plan_is_stored_once_and_again_with_the_same_number(
