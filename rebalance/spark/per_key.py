@@ -20,7 +20,7 @@ from rebalance.partition import PartitionFunction
 from rebalance.pipeline.file import whole_key_planners
 from rebalance.planning.interface import Planner, needs_merging
 from rebalance.spark.placement import check_placed, exchanges, place
-from rebalance.spark.routing import IS_SPLIT, SALT, mark_split, settle, slot_of
+from rebalance.spark.routing import IS_SPLIT, SALT, mark_split, settle
 
 
 @dataclass(frozen=True)
@@ -137,4 +137,4 @@ def _counts(placed: DataFrame, operator: Operator) -> DataFrame:
     """What each key brought to each of its channels and cost there, without another look at the source."""
     counted = placed.groupBy(*PLACE).agg(F.count_if("is_new").alias("tuples"), F.count(F.lit(1)).alias("window_rows"))
     cost = operator.cost(F.col("tuples"), F.col("window_rows")).cast("double")
-    return counted.select(*PLACE, slot_of(F.col("key")).alias("slot"), "tuples", cost.alias("cost"))
+    return counted.select(*PLACE, "tuples", cost.alias("cost"))

@@ -24,6 +24,7 @@ from rebalance.storage import control
 from rebalance.storage.epochs import Epoch, epoch_of, load_function
 from rebalance.storage.interval_tables import write_interval
 from rebalance.storage.lock import writer_lock
+from rebalance.storage.schemas import SCHEMAS
 from rebalance.storage.state import oldest_needed, read_newest_state, row_bytes
 
 
@@ -120,7 +121,7 @@ def _channel_stats(
         }
         for channel in range(function.channels)
     ]
-    return stats.num_rows, pa.Table.from_pylist(channels, schema=control.SCHEMAS["channel_stats"])
+    return stats.num_rows, pa.Table.from_pylist(channels, schema=SCHEMAS["channel_stats"])
 
 
 def _sums(table: pa.Table, by: str, what: str) -> dict[int, Any]:

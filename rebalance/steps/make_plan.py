@@ -19,6 +19,7 @@ from rebalance.steps.faults import checkpoint
 from rebalance.storage import control
 from rebalance.storage.epochs import Epoch, current_epoch, epoch_of, load_function, store_function
 from rebalance.storage.lock import writer_lock
+from rebalance.storage.schemas import SCHEMAS
 from rebalance.storage.statistics import make_request
 
 
@@ -92,7 +93,7 @@ def _store_moves(root: str, interval: Interval, plan_id: str, request: Request, 
             "state_bytes": request.stats.state[plan.moved],
             "cost": request.stats.cost[plan.moved],
         },
-        schema=control.SCHEMAS["plan_moves"],
+        schema=SCHEMAS["plan_moves"],
     )
     control.replace(root, "plan_moves", moves, plan_id=plan_id)
 

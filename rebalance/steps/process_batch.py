@@ -126,7 +126,6 @@ class Batch:
         root, read = self.pipeline.tables, int(self.read.get["n"])
         batch = {
             "interval_id": self.interval.id,
-            "epoch": self.epoch.epoch + 1,
             "events": read,
             "rows": int(self.used.get["n"]),
             "seconds": seconds,

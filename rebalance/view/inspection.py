@@ -22,22 +22,8 @@ from rebalance.storage import control
 from rebalance.storage.epochs import Epoch, all_epochs
 from rebalance.storage.history import max_over_mean, read_history
 from rebalance.storage.reader import open_tables
+from rebalance.storage.schemas import SCHEMAS
 from rebalance.view.show import bytes_in_words
-
-#: Tables in the order in which an interval fills them.
-TABLES = (
-    "results",
-    "key_counts",
-    "state",
-    "batches",
-    "key_stats",
-    "channel_stats",
-    "quality_runs",
-    "plans",
-    "plan_moves",
-    "functions",
-    "epochs",
-)
 
 
 def dry_run(pipeline: Pipeline, planner: str | None, theta_max: float | None, console: Console) -> None:
@@ -83,7 +69,7 @@ def inspect(pipeline: Pipeline, console: Console) -> None:
     """Tables, epochs and loads."""
     root = pipeline.tables
     tables = _table("table", "version", "files", "size", "last operation", title=f"Delta tables under {root}")
-    for name in TABLES:
+    for name in SCHEMAS:
         if not control.exists(root, name):
             tables.add_row(name, "-", "", "", "not written yet")
             continue

@@ -14,6 +14,7 @@ from rebalance.errors import MigrationError, QualityError
 from rebalance.pipeline.file import load_pipeline
 from rebalance.pipeline.intervals import Interval
 from rebalance.storage import control
+from rebalance.storage.schemas import SCHEMAS
 from tests.dags.conftest import WritePipeline
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -141,7 +142,7 @@ def test_a_broken_pipeline_files_task_fails_with_what_is_wrong(
 
 def store_plan(file: Path, decision: str) -> None:
     """A plan as make_plan would leave it."""
-    row: dict[str, Any] = dict.fromkeys(control.SCHEMAS["plans"].names)
+    row: dict[str, Any] = dict.fromkeys(SCHEMAS["plans"].names)
     row |= {"plan_id": "p", "interval_id": FIRST.id, "base_epoch": 1, "decision": decision, "reason": "because"}
     control.append(load_pipeline(file).tables, "plans", [row])
 
@@ -185,7 +186,7 @@ def test_a_plan_awaits_approval_until_it_is_carried_out(write_pipeline: WritePip
         "moved_share": 0.01,
     }
     counts = {"moved_keys": 12, "moved_bytes": 3456.0, "routes": 7, "planner": "mixed", "base_epoch": 0}
-    row = dict.fromkeys(control.SCHEMAS["plans"].names) | numbers | counts
+    row = dict.fromkeys(SCHEMAS["plans"].names) | numbers | counts
     control.append(
         root, "plans", [row | {"plan_id": "p", "interval_id": FIRST.id, "decision": "apply", "reason": "better"}]
     )

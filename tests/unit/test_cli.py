@@ -59,7 +59,6 @@ def pipeline(tmp_path: Path) -> Pipeline:
     loads = np.bincount(channel, weights=tuples, minlength=3)
     batch = {
         "interval_id": INTERVAL,
-        "epoch": 1,
         "events": int(tuples.sum()),
         "rows": int(tuples.sum()),
         "seconds": 1.0,
