@@ -20,7 +20,7 @@ from rebalance.partition import PartitionFunction
 from rebalance.pipeline.file import whole_key_planners
 from rebalance.planning.interface import Planner, needs_merging
 from rebalance.spark.placement import check_placed, exchanges, place
-from rebalance.spark.routing import IS_SPLIT, SALT, mark_split, settle
+from rebalance.spark.routing import IS_SPLIT, SALT, mark_split, to_one_channel
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,9 @@ def _combined(partial: DataFrame, placed: DataFrame, function: PartitionFunction
     """New partial states and the window's older ones, each at its key's one channel."""
     new = partial.withColumn("interval_id", F.lit(interval_id))
     return place(
-        settle(new.unionByName(placed.where("NOT is_new").drop("is_new")), function), function.channels, interval_id
+        to_one_channel(new.unionByName(placed.where("NOT is_new").drop("is_new")), function),
+        function.channels,
+        interval_id,
     )
 
 

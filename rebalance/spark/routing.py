@@ -51,7 +51,7 @@ def route(df: DataFrame, function: PartitionFunction, key: str = "key") -> DataF
     return found.withColumn("channel", whole).drop(*_LOOKED_UP)
 
 
-def settle(df: DataFrame, function: PartitionFunction) -> DataFrame:
+def to_one_channel(df: DataFrame, function: PartitionFunction) -> DataFrame:
     """Give each row its key's one channel, F(k): for a split key the first, where its merged state lives."""
     found = _looked_up(df, function, "key")
     channel = F.coalesce("_channel", ring_channel(function, F.col("_key")))

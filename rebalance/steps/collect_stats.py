@@ -18,7 +18,7 @@ from rebalance.errors import OrderError
 from rebalance.partition import PartitionFunction
 from rebalance.pipeline.file import Pipeline
 from rebalance.pipeline.intervals import Interval
-from rebalance.spark.routing import ring_channel, settle, slot_of
+from rebalance.spark.routing import ring_channel, slot_of, to_one_channel
 from rebalance.spark.session import spark_session
 from rebalance.storage import control
 from rebalance.storage.epochs import Epoch, epoch_of, load_function
@@ -61,11 +61,11 @@ def key_stats(
     if function.splits or pipeline.planning.consistency == "merge":
         # One row per key: what its several channels counted, at its one channel.
         counts = (
-            settle(counts, function)
+            to_one_channel(counts, function)
             .groupBy("channel", "key")
             .agg(F.sum("tuples").alias("tuples"), F.sum("cost").alias("cost"))
         )
-        state = settle(state, function)
+        state = to_one_channel(state, function)
     held = state.groupBy("channel", "key").agg(
         F.sum(F.when(F.col("interval_id") == interval.id, size).otherwise(0)).alias("state_bytes"),
         F.sum(size).alias("window_bytes"),
