@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from rebalance.operators import Operator
 from rebalance.partition import PartitionFunction, Share, consistent_ring
 from rebalance.pipeline.file import Pipeline
-from rebalance.spark.per_key import Frames, frames_of
+from rebalance.spark.per_key import Frames, PerKey
 from rebalance.spark.placement import placing_session
 from rebalance.spark.routing import route, salt_of, to_one_channel
 from tests.support.world import first_interval
@@ -53,7 +53,7 @@ class SmallRun:
         for state in self.state[1 - WINDOW :]:
             # A migration puts state where the function says.
             rows = rows.unionByName(state if self.state_stays else to_one_channel(state, function))
-        return frames_of(rows, self.operator, function, interval_id, state_stays=self.state_stays)
+        return PerKey(self.operator, function, interval_id).frames(rows, state_stays=self.state_stays)
 
     def process(self, source: Path, interval_id: str, function: PartitionFunction) -> pl.DataFrame:
         """An interval's results in a fixed order; its state is remembered."""
