@@ -156,6 +156,18 @@ def load_pipeline(file: str | Path, changes: Mapping[str, Mapping[str, Any]] | N
         raise ConfigError(f"{path.name}: {error}") from None
 
 
+def find_pipeline(name: str) -> Pipeline:
+    """A pipeline by its file, or by its name in the folder of pipelines."""
+    if Path(name).suffix == ".toml" or Path(name).is_file():
+        return load_pipeline(name)
+    folder = Path(os.environ.get("REBALANCE_PIPELINES") or Path(__file__).resolve().parents[2] / "dags" / "pipelines")
+    file = folder / f"{name}.toml"
+    if not file.is_file():
+        known = ", ".join(sorted(found.stem for found in folder.glob("*.toml"))) or "none"
+        raise ConfigError(f"there is no pipeline {name!r} in {folder}. There are: {known}. Or give a file.")
+    return load_pipeline(file)
+
+
 def _resolve(value: str, folder: Path) -> str:
     expanded = os.path.expanduser(os.path.expandvars(value))
     return expanded if "://" in expanded else os.path.normpath(folder / expanded)
