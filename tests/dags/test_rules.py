@@ -106,8 +106,7 @@ def test_a_run_after_a_failed_one_fails_rather_than_waits(airflow: Any, dag: Any
         airflow.run_interval(dag, FIRST)
     reasons: list[str] = []
     dag.get_task("process_batch").on_failure_callback = [lambda context: reasons.append(str(context["exception"]))]
-    with airflow._as_scheduled(SECOND):
-        run = dag.test(logical_date=SECOND.start, run_after=SECOND.end)
+    run = airflow.run_tasks(dag, SECOND)
     assert run.state == "failed"
     assert "Clear its failed task first, then this one, and unpause the DAG." in reasons[0]
 
@@ -153,8 +152,7 @@ def test_approval_is_skipped_when_the_plan_moves_nothing(
     file = write_pipeline("asking", mode="approve")
     store_plan(file, "keep")
     dag = airflow.load_dag("rebalance_asking")
-    with airflow._as_scheduled(FIRST):
-        run = dag.test(logical_date=FIRST.start, run_after=FIRST.end)
+    run = airflow.run_tasks(dag, FIRST)
     assert run.state == "success"
     assert states(dag, FIRST)["approve_plan"] == ("skipped", 1)
     assert states(dag, FIRST)["migrate_state"] == ("success", 1)
