@@ -46,27 +46,27 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="rebalance", description=_ABOUT, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    verbs = parser.add_subparsers(required=True, metavar="COMMAND")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
-    def verb(name: str, act: object, about: str) -> argparse.ArgumentParser:
-        command = verbs.add_parser(name, help=about, description=about)
+    def add(name: str, act: object, about: str) -> argparse.ArgumentParser:
+        command = commands.add_parser(name, help=about, description=about)
         command.add_argument("pipeline", help="a pipeline file, or the name of one in dags/pipelines")
         command.set_defaults(act=act)
         return command
 
-    run = verb("run", _run, "Run intervals without Airflow: the same five steps, in order, in one Spark session.")
+    run = add("run", _run, "Run intervals without Airflow: the same five steps, in order, in one Spark session.")
     run.add_argument(
         "--from", dest="first", metavar="START", help="first interval; default: the one after the last processed"
     )
     run.add_argument("--intervals", type=int, metavar="N", help="how many; default: as long as there is data")
-    status = verb("status", _status, "Where the pipeline stands: epoch, function, the last intervals.")
+    status = add("status", _status, "Where the pipeline stands: epoch, function, the last intervals.")
     status.add_argument("--last", type=int, default=8, metavar="N", help="how many intervals to show (default 8)")
-    plan = verb("plan", _plan, "Plan on the newest statistics.")
+    plan = add("plan", _plan, "Plan on the newest statistics.")
     plan.add_argument("--dry-run", action="store_true", help="show the plan, write nothing")
     plan.add_argument("--planner", metavar="NAME", help="with --dry-run: try another planner than the pipeline's")
     plan.add_argument("--theta-max", type=float, metavar="θ", help="with --dry-run: try another θ_max")
-    verb("inspect", _inspect, "Tables with versions and sizes, epochs, loads per channel.")
-    explain = verb("explain", _explain, "Where a key goes, why, and since when.")
+    add("inspect", _inspect, "Tables with versions and sizes, epochs, loads per channel.")
+    explain = add("explain", _explain, "Where a key goes, why, and since when.")
     explain.add_argument("key", help="the key, as it stands in the source")
     return parser
 
