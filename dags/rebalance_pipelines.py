@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import re
 from datetime import UTC, datetime, timedelta
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -16,43 +15,45 @@ from airflow.providers.standard.operators.python import PythonOperator
 from airflow.sdk import DAG, CronDataIntervalTimetable, TriggerRule
 from airflow.sdk.exceptions import AirflowFailException
 
-from rebalance.airflow.page import VERBS, describe, describe_broken
-from rebalance.errors import ConfigError, OrderError, QualityError, SourceError, StalePlanError
+from rebalance.airflow.page import describe, describe_broken
+from rebalance.errors import ConfigError, OrderError, RebalanceError
 from rebalance.pipeline.file import Pipeline, load_pipeline
 from rebalance.pipeline.intervals import cron_of
+from rebalance.steps import STEPS, run_step
 
 PIPELINES = Path(os.environ.get("REBALANCE_PIPELINES") or Path(__file__).parent / "pipelines")
-#: Trouble that a retry cannot cure.
-FINAL = (ConfigError, OrderError, QualityError, SourceError, StalePlanError)
 
 
-def run_verb(
-    verb: str,
+def run_task(
+    step: str,
     pipeline_file: str,
     data_interval_start: datetime | None = None,
     data_interval_end: datetime | None = None,
     ti: Any = None,
 ) -> str:
-    """What every task does: its job, for the run's data interval."""
+    """What every task does: its step, for the run's data interval."""
     if data_interval_start is None or data_interval_end is None:
         raise AirflowFailException(
             "this run has no data interval, so there is no telling which events it should process. "
             "Trigger it with a logical date (it processes the last interval that ended by then), or backfill a range of dates."
         )
-    if verb == "process_batch":
+    if step == "process_batch":
         refuse_after_a_failed_run(ti)
     try:
         # Airflow's dates are of its own kind.
         start = datetime.fromtimestamp(data_interval_start.timestamp(), UTC)
-        interval = load_pipeline(pipeline_file).interval_at(start)
+        pipeline = load_pipeline(pipeline_file)
+        interval = pipeline.interval_at(start)
         if interval.end.timestamp() != data_interval_end.timestamp():
             raise OrderError(
                 f"the run's data interval ends at {data_interval_end.isoformat()}, but {interval} is an interval of the pipeline. "
                 "It was created before interval.length was changed: delete this run and trigger the interval anew."
             )
-        done: str = import_module(f"jobs.{verb}").run(pipeline_file, start)
-        return done
-    except FINAL as error:
+        return run_step(step, pipeline, interval)
+    except RebalanceError as error:
+        if not error.final:
+            raise
+        # Airflow retries every other exception.
         raise AirflowFailException(f"{type(error).__name__}: {error}") from None
 
 
@@ -96,15 +97,15 @@ def make_dag(pipeline: Pipeline) -> DAG:
         },
     )
     previous: Any = None
-    for verb, text in VERBS.items():
+    for step in STEPS:
         task = PythonOperator(
-            task_id=verb,
+            task_id=step.name,
             dag=dag,
-            python_callable=run_verb,
-            op_args=[verb, str(pipeline.file)],
-            doc_md=f"{verb} {text}.",
+            python_callable=run_task,
+            op_args=[step.name, str(pipeline.file)],
+            doc_md=f"{step.name} {step.about}.",
         )
-        if verb == "migrate_state" and pipeline.planning.mode == "approve":
+        if step.name == "migrate_state" and pipeline.planning.mode == "approve":
             from rebalance.airflow.approval import ApprovePlan
 
             approval = ApprovePlan(task_id="approve_plan", dag=dag, pipeline_file=str(pipeline.file))

@@ -1,25 +1,8 @@
-"""Check an interval's statistics; nothing is planned on bad ones."""
-
-from __future__ import annotations
+"""spark-submit jobs/check_quality.py --pipeline FILE --interval START"""
 
 import sys
-from collections.abc import Sequence
-from datetime import datetime
 
-from jobs.command import command, run_verb
-
-
-def run(pipeline_file: str, interval_start: str | datetime) -> str:
-    """Check one interval's statistics."""
-    from rebalance.steps.check_quality import check_quality
-
-    return run_verb(check_quality, pipeline_file, interval_start)
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """The command line."""
-    return command(run, __doc__, argv)
-
+from rebalance.steps.command import main
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main("check_quality"))

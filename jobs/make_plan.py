@@ -1,25 +1,8 @@
-"""Plan the next partitioning function from an interval's statistics. Starts no Spark, moves nothing."""
-
-from __future__ import annotations
+"""spark-submit jobs/make_plan.py --pipeline FILE --interval START"""
 
 import sys
-from collections.abc import Sequence
-from datetime import datetime
 
-from jobs.command import command, run_verb
-
-
-def run(pipeline_file: str, interval_start: str | datetime) -> str:
-    """Plan on one interval's statistics."""
-    from rebalance.steps.make_plan import make_plan
-
-    return run_verb(make_plan, pipeline_file, interval_start)
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """The command line."""
-    return command(run, __doc__, argv)
-
+from rebalance.steps.command import main
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main("make_plan"))

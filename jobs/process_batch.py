@@ -1,25 +1,8 @@
-"""Process an interval's events under the active partitioning function: results and new state."""
-
-from __future__ import annotations
+"""spark-submit jobs/process_batch.py --pipeline FILE --interval START"""
 
 import sys
-from collections.abc import Sequence
-from datetime import datetime
 
-from jobs.command import command, run_verb
-
-
-def run(pipeline_file: str, interval_start: str | datetime) -> str:
-    """Process one interval."""
-    from rebalance.steps.process_batch import process_batch
-
-    return run_verb(process_batch, pipeline_file, interval_start)
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """The command line."""
-    return command(run, __doc__, argv)
-
+from rebalance.steps.command import main
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main("process_batch"))

@@ -6,14 +6,12 @@ Only `run` starts Spark; the rest reads the small tables and answers in about a 
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rebalance.errors import ConfigError, RebalanceError
-from rebalance.pipeline.file import Pipeline, load_pipeline
+from rebalance.pipeline.file import Pipeline, find_pipeline
 from rebalance.pipeline.intervals import parse_start
 
 if TYPE_CHECKING:
@@ -48,41 +46,29 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="rebalance", description=_ABOUT, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    verbs = parser.add_subparsers(required=True, metavar="COMMAND")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
-    def verb(name: str, act: object, about: str) -> argparse.ArgumentParser:
-        command = verbs.add_parser(name, help=about, description=about)
+    def add(name: str, act: object, about: str) -> argparse.ArgumentParser:
+        command = commands.add_parser(name, help=about, description=about)
         command.add_argument("pipeline", help="a pipeline file, or the name of one in dags/pipelines")
         command.set_defaults(act=act)
         return command
 
-    run = verb("run", _run, "Run intervals without Airflow: the same five steps, in order, in one Spark session.")
+    run = add("run", _run, "Run intervals without Airflow: the same five steps, in order, in one Spark session.")
     run.add_argument(
         "--from", dest="first", metavar="START", help="first interval; default: the one after the last processed"
     )
     run.add_argument("--intervals", type=int, metavar="N", help="how many; default: as long as there is data")
-    status = verb("status", _status, "Where the pipeline stands: epoch, function, the last intervals.")
+    status = add("status", _status, "Where the pipeline stands: epoch, function, the last intervals.")
     status.add_argument("--last", type=int, default=8, metavar="N", help="how many intervals to show (default 8)")
-    plan = verb("plan", _plan, "Plan on the newest statistics.")
+    plan = add("plan", _plan, "Plan on the newest statistics.")
     plan.add_argument("--dry-run", action="store_true", help="show the plan, write nothing")
     plan.add_argument("--planner", metavar="NAME", help="with --dry-run: try another planner than the pipeline's")
     plan.add_argument("--theta-max", type=float, metavar="θ", help="with --dry-run: try another θ_max")
-    verb("inspect", _inspect, "Tables with versions and sizes, epochs, loads per channel.")
-    explain = verb("explain", _explain, "Where a key goes, why, and since when.")
+    add("inspect", _inspect, "Tables with versions and sizes, epochs, loads per channel.")
+    explain = add("explain", _explain, "Where a key goes, why, and since when.")
     explain.add_argument("key", help="the key, as it stands in the source")
     return parser
-
-
-def find_pipeline(name: str) -> Pipeline:
-    """A pipeline by file or by name."""
-    if Path(name).suffix == ".toml" or Path(name).is_file():
-        return load_pipeline(name)
-    folder = Path(os.environ.get("REBALANCE_PIPELINES") or Path(__file__).resolve().parents[1] / "dags" / "pipelines")
-    file = folder / f"{name}.toml"
-    if not file.is_file():
-        known = ", ".join(sorted(found.stem for found in folder.glob("*.toml"))) or "none"
-        raise ConfigError(f"there is no pipeline {name!r} in {folder}. There are: {known}. Or give a file.")
-    return load_pipeline(file)
 
 
 def _console() -> Console:
@@ -102,47 +88,38 @@ def _run(pipeline: Pipeline, arguments: argparse.Namespace) -> None:
 
 
 def _status(pipeline: Pipeline, arguments: argparse.Namespace) -> None:
-    from rebalance.storage.history import read_history
-    from rebalance.storage.reader import open_tables
-    from rebalance.view.show import history_table
+    from rebalance.view.status import print_status, status
 
-    opened, console = open_tables(pipeline.tables), _console()
-    epoch, function = opened.epoch, opened.function
-    console.print(
-        f"[bold]{pipeline.name}[/]: epoch {epoch.epoch} ({epoch.kind}) of interval {epoch.interval_id}, "
-        f"function v{function.version} with {function.channels} channels, {len(function.routes):,} routes, {len(function.splits):,} splits; "
-        f"planner {pipeline.planning.planner}, θ_max {pipeline.planning.theta_max:g}, mode {pipeline.planning.mode}"
-    )
-    console.print(history_table(read_history(pipeline.tables, arguments.last)))
+    print_status(status(pipeline, arguments.last), _console())
 
 
 def _plan(pipeline: Pipeline, arguments: argparse.Namespace) -> None:
-    from rebalance.view.inspection import dry_run
-
     if arguments.dry_run:
-        dry_run(pipeline, arguments.planner, arguments.theta_max, _console())
+        from rebalance.view.dry_run import dry_run, print_dry_run
+
+        print_dry_run(dry_run(pipeline, planner=arguments.planner, theta_max=arguments.theta_max), _console())
         return
     if arguments.planner or arguments.theta_max is not None:
         raise ConfigError(
             "--planner and --theta-max only go with --dry-run; what is carried out is set in the pipeline file."
         )
-    from rebalance.steps.make_plan import make_plan
+    from rebalance.steps import run_step
     from rebalance.storage.reader import open_tables
 
     newest = pipeline.interval_at(parse_start(open_tables(pipeline.tables).epoch.interval_id))
-    _console().print(make_plan(pipeline, newest))
+    _console().print(run_step("make_plan", pipeline, newest))
 
 
 def _inspect(pipeline: Pipeline, arguments: argparse.Namespace) -> None:
-    from rebalance.view.inspection import inspect
+    from rebalance.view.inspect import inspect, print_inspection
 
-    inspect(pipeline, _console())
+    print_inspection(inspect(pipeline), _console())
 
 
 def _explain(pipeline: Pipeline, arguments: argparse.Namespace) -> None:
-    from rebalance.view.inspection import explain
+    from rebalance.view.explain import explain, print_explanation
 
-    explain(pipeline, arguments.key, _console())
+    print_explanation(explain(pipeline, arguments.key), _console())
 
 
 if __name__ == "__main__":

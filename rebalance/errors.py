@@ -5,33 +5,50 @@ Every message has three parts: what is wrong, the numbers, and what to change.
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 
 class RebalanceError(Exception):
     """Root of everything this package raises on purpose."""
+
+    #: Whether trying again cannot help: somebody has to change something first.
+    final: ClassVar[bool] = False
 
 
 class ConfigError(RebalanceError):
     """The pipeline file asks for something that cannot be; nothing was read or written."""
 
+    final = True
+
 
 class SourceError(RebalanceError):
     """The events cannot be used as they are: missing, wrongly typed, null keys."""
+
+    final = True
 
 
 class OrderError(RebalanceError):
     """An interval was asked for that does not follow the ones already processed."""
 
+    final = True
+
 
 class QualityError(RebalanceError):
     """The statistics failed their checks; nothing was planned on them."""
+
+    final = True
 
 
 class PlannerError(RebalanceError):
     """A planner returned something that is not a valid function. This is a bug in the planner."""
 
+    final = True
+
 
 class StalePlanError(RebalanceError):
     """The plan was made for an epoch that is no longer the active one."""
+
+    final = True
 
 
 class MigrationError(RebalanceError):
@@ -40,6 +57,8 @@ class MigrationError(RebalanceError):
 
 class OperatorError(RebalanceError):
     """An operator broke the contract of `rebalance.operators`."""
+
+    final = True
 
 
 class LockedError(RebalanceError):

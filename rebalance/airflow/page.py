@@ -10,17 +10,10 @@ from typing import Any
 from pydantic import BaseModel
 
 from rebalance.pipeline.file import Pipeline
+from rebalance.steps import STEPS
 
 #: Settings whose values are nobody else's business.
 _SECRET = re.compile(r"secret|password|token|credential|access\.?key|account\.?key", re.IGNORECASE)
-#: The five verbs in order, and what each does.
-VERBS = {
-    "process_batch": "routes the interval's events by the active partitioning function, joins them with the window's state on their channel, runs the operator; writes `results` and `state`",
-    "collect_stats": "counts tuples, cost and state of every key and channel, from what the first task left; writes `key_stats` and `channel_stats`",
-    "check_quality": "checks these statistics with Great Expectations; writes `quality_runs`. A failed check stops the run: nothing is planned on bad statistics",
-    "make_plan": "looks for a better function if a channel is further from its fair load than θ_max; writes `plans`, `plan_moves`, `functions`. Moves nothing",
-    "migrate_state": "moves the state of the keys whose channel changes in one commit, verifies it, and switches to the new function by an epoch; writes `state` and `epochs`",
-}
 _MODES = {
     "auto": "Plans are applied as they are made.",
     "approve": "Before state is moved, `approve_plan` waits for a person (Browse → Required Actions). It is skipped when there is nothing to "
@@ -33,7 +26,7 @@ def describe(pipeline: Pipeline) -> str:
     """The page of a pipeline, in Markdown."""
     operator = pipeline.operator.name or pipeline.operator.file
     keys = ", ".join(f"`{column}`" for column in pipeline.source.key)
-    steps = "\n".join(f"{number}. **{verb}** {text}." for number, (verb, text) in enumerate(VERBS.items(), 1))
+    steps = "\n".join(f"{number}. **{step.name}** {step.about}." for number, step in enumerate(STEPS, 1))
     return f"""\
 # {pipeline.name}: balanced `{operator}` per {keys}
 

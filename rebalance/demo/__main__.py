@@ -20,7 +20,8 @@ from rebalance.errors import RebalanceError
 from rebalance.pipeline.file import Pipeline, load_pipeline
 from rebalance.simulate.workload import Workload
 from rebalance.storage.history import read_history
-from rebalance.view.show import draw_loads, history_table
+from rebalance.view.pictures import draw_loads
+from rebalance.view.status import history_table
 
 PROJECT = Path(__file__).resolve().parents[2]
 FOLDER = PROJECT / ".local" / "demo"

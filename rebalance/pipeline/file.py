@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 import tomllib
+from collections.abc import Mapping
 from datetime import datetime
 from difflib import get_close_matches
 from pathlib import Path
@@ -128,8 +129,11 @@ def whole_key_planners() -> str:
     return ", ".join(sorted(name for name, planner in PLANNERS.items() if not needs_merging(planner)))
 
 
-def load_pipeline(file: str | Path) -> Pipeline:
-    """Read and check a pipeline file; every complaint names the knob."""
+def load_pipeline(file: str | Path, changes: Mapping[str, Mapping[str, Any]] | None = None) -> Pipeline:
+    """Read and check a pipeline file; every complaint names the knob.
+
+    `changes` are knobs by section, in the place of the file's own: they are checked as if they stood in it.
+    """
     path = Path(file).resolve()
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -137,6 +141,8 @@ def load_pipeline(file: str | Path) -> Pipeline:
         raise ConfigError(f"there is no pipeline file {path}") from None
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"{path} is not TOML: {error}") from None
+    for section, knobs in (changes or {}).items():
+        content[section] = {**content.get(section, {}), **knobs}
     content.setdefault("name", path.stem)
     for section, knob in (("", "tables"), ("source", "path"), ("operator", "file"), ("quality", "docs")):
         holder = content.get(section, {}) if section else content
@@ -148,6 +154,18 @@ def load_pipeline(file: str | Path) -> Pipeline:
         raise ConfigError(f"{path.name}: " + "; ".join(_explain(e) for e in error.errors())) from None
     except ConfigError as error:
         raise ConfigError(f"{path.name}: {error}") from None
+
+
+def find_pipeline(name: str) -> Pipeline:
+    """A pipeline by its file, or by its name in the folder of pipelines."""
+    if Path(name).suffix == ".toml" or Path(name).is_file():
+        return load_pipeline(name)
+    folder = Path(os.environ.get("REBALANCE_PIPELINES") or Path(__file__).resolve().parents[2] / "dags" / "pipelines")
+    file = folder / f"{name}.toml"
+    if not file.is_file():
+        known = ", ".join(sorted(found.stem for found in folder.glob("*.toml"))) or "none"
+        raise ConfigError(f"there is no pipeline {name!r} in {folder}. There are: {known}. Or give a file.")
+    return load_pipeline(file)
 
 
 def _resolve(value: str, folder: Path) -> str:

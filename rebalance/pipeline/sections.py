@@ -16,7 +16,7 @@ Consistency = Literal["move", "merge"]
 class Section(BaseModel):
     """Knows its knobs, refuses others, and never changes."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 class Source(Section):
@@ -114,7 +114,7 @@ class Channels(Section):
             raise ValueError(
                 f"channels.capacities has {len(self.capacities)} values for channels.count = {self.count}. Give one per channel, or none."
             )
-        if any(not 0 < c < float("inf") for c in self.capacities):
+        if any(c <= 0 for c in self.capacities):
             raise ValueError(
                 "channels.capacities must be positive. To use a channel no more, list it in channels.excluded."
             )
@@ -131,9 +131,9 @@ class NodeSection(Section):
 
     name: str = Field(min_length=1, description="What the node is called in plans.")
     channels: tuple[int, ...] = Field(min_length=1, description="The channels that run on it.")
-    cores: float = Field(1.0, gt=0, allow_inf_nan=False, description="Number of cores.")
-    ghz: float = Field(1.0, gt=0, allow_inf_nan=False, description="Clock of a core in GHz.")
-    memory: float = Field(1.0, gt=0, allow_inf_nan=False, description="Memory in GiB.")
+    cores: float = Field(1.0, gt=0, description="Number of cores.")
+    ghz: float = Field(1.0, gt=0, description="Clock of a core in GHz.")
+    memory: float = Field(1.0, gt=0, description="Memory in GiB.")
 
 
 class Planning(Section):

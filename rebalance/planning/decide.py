@@ -1,7 +1,7 @@
 """From statistics to a Plan: measure every proposal alike, hold it to the limits, say why.
 
 Planners only propose. The moves are the difference of two functions, the metrics are taken here, a proposal beyond a limit is cut
-down to it (`planners.limits`) and one that makes the balance worse is refused here, so no planner can forget to report a
+down to it (`planning.limits`) and one that makes the balance worse is refused here, so no planner can forget to report a
 move or mark its own work.
 """
 
@@ -25,7 +25,7 @@ from rebalance.planning.model import Decision, Ints, Limits, Measure, Plan, Prop
 _ROUNDING = 1e-9
 
 
-def make_plan(planner: Planner, request: Request, active: PartitionFunction, *, guard: bool = True) -> Plan:
+def decide(planner: Planner, request: Request, active: PartitionFunction, *, guard: bool = True) -> Plan:
     """Ask the planner for a function and decide whether it is to be applied.
 
     Within θ_max and max_routes, with no key on a channel that is gone or to be drained and the ring unchanged, nothing is asked at

@@ -1,7 +1,7 @@
 """Run a planner over the intervals of a workload: each plan starts from the function the plan before it left.
 
 A key's cost is its number of tuples, and so is the state it adds in an interval; S(k,w) is the sum over the last w intervals.
-Plans are made by `rebalance.planning.decide.make_plan`, the same as in a pipeline.
+Plans are made by `rebalance.planning.decide.decide`, the same as in a pipeline.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rebalance.partition import PartitionFunction
-from rebalance.planning.decide import make_plan
+from rebalance.planning.decide import decide
 from rebalance.planning.interface import Planner, first_function, ring_to_build_on
 from rebalance.planning.model import Decision, Floats, KeyStats, Limits, Plan, Request
 from rebalance.simulate.workload import Interval, Workload
@@ -92,7 +92,7 @@ def steps(
             limits=limits or Limits(),
             mergeable=planner.splits_keys,
         )
-        plan = make_plan(planner, request, function, guard=guard)
+        plan = decide(planner, request, function, guard=guard)
         yield interval, request, plan
         function = plan.function
         if plan.decision is Decision.APPLY:

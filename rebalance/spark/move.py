@@ -12,15 +12,15 @@ from pyspark.sql import functions as F
 from rebalance.partition import Key, KeyType
 from rebalance.spark.session import own_session
 from rebalance.storage.control import table_path
+from rebalance.storage.schemas import arrow_key
 from rebalance.storage.state import head_version
 
 
 def typed_moves(moves: pa.Table, key_type: KeyType) -> pa.Table:
     """The stored moves with keys of the state's own type."""
-    kind = pa.int64() if key_type == "long" else pa.string()
     return pa.table(
         {
-            "key": moves["key"].cast(kind),
+            "key": moves["key"].cast(arrow_key(key_type)),
             "from_channel": moves["from_channel"],
             "to_channel": moves["to_channel"],
         }

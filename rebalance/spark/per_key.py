@@ -20,7 +20,7 @@ from rebalance.partition import PartitionFunction
 from rebalance.pipeline.file import whole_key_planners
 from rebalance.planning.interface import Planner, needs_merging
 from rebalance.spark.placement import check_placed, exchanges, place
-from rebalance.spark.routing import IS_SPLIT, SALT, mark_split, settle, slot_of
+from rebalance.spark.routing import IS_SPLIT, SALT, mark_split, to_one_channel
 
 
 @dataclass(frozen=True)
@@ -62,79 +62,77 @@ def check_splittable(rows: DataFrame, operator: Operator, planner: Planner, func
         )
 
 
-def frames_of(
-    rows: DataFrame, operator: Operator, function: PartitionFunction, interval_id: str, *, state_stays: bool
-) -> Frames:
-    """The interval's tables from its rows and the window's; `state_stays`: state is kept where it was made."""
-    if state_stays:
-        return _all_merged(rows, operator, function, interval_id)
-    if function.splits:
-        return _some_merged(rows, operator, function, interval_id)
-    placed = place(rows, function.channels, interval_id)
-    return _frames(placed, *_whole(placed, operator), operator, interval_id)
+@dataclass(frozen=True)
+class PerKey:
+    """One interval's work: the operator on rows that the function places."""
 
+    operator: Operator
+    function: PartitionFunction
+    interval_id: str
 
-def _all_merged(rows: DataFrame, operator: Operator, function: PartitionFunction, interval_id: str) -> Frames:
-    """Every key in parts; what each channel made of the new rows is what it keeps."""
-    placed = place(rows, function.channels, interval_id)
-    partial = _state(placed, operator)
-    check_placed(partial, operator.name, "state")
-    combined = _combined(partial, placed, function, interval_id)
-    return _frames(placed, _merged_results(combined, operator), partial, operator, interval_id, combined)
+    def frames(self, rows: DataFrame, *, state_stays: bool) -> Frames:
+        """The interval's tables from its rows and the window's; `state_stays`: state is kept where it was made."""
+        if state_stays:
+            return self._all_merged(rows)
+        if self.function.splits:
+            return self._some_merged(rows)
+        placed = self._place(rows)
+        results, state = self._whole(placed)
+        return self._frames(placed, results=results, state=state)
 
+    def _all_merged(self, rows: DataFrame) -> Frames:
+        """Every key in parts; what each channel made of the new rows is what it keeps."""
+        placed = self._place(rows)
+        partial = self._state(placed)
+        check_placed(partial, self.operator.name, "state")
+        combined = self._combined(partial, placed)
+        return self._frames(placed, results=self._merged_results(combined), state=partial, combined=combined)
 
-def _some_merged(rows: DataFrame, operator: Operator, function: PartitionFunction, interval_id: str) -> Frames:
-    """Split keys in parts, the others whole."""
-    placed = place(mark_split(rows, function), function.channels, interval_id)
-    whole_results, whole_state = _whole(placed.where(~F.col(IS_SPLIT)).drop(IS_SPLIT), operator)
-    split = placed.where(IS_SPLIT).drop(IS_SPLIT)
-    combined = _combined(_state(split, operator), split, function, interval_id)
-    results = whole_results.unionByName(_merged_results(combined, operator))
-    state = whole_state.unionByName(_state(combined, operator))
-    return _frames(placed, results, state, operator, interval_id, combined)
+    def _some_merged(self, rows: DataFrame) -> Frames:
+        """Split keys in parts, the others whole."""
+        placed = self._place(mark_split(rows, self.function))
+        whole_results, whole_state = self._whole(placed.where(~F.col(IS_SPLIT)).drop(IS_SPLIT))
+        split = placed.where(IS_SPLIT).drop(IS_SPLIT)
+        combined = self._combined(self._state(split), split)
+        results = whole_results.unionByName(self._merged_results(combined))
+        state = whole_state.unionByName(self._state(combined))
+        return self._frames(placed, results=results, state=state, combined=combined)
 
+    def _place(self, rows: DataFrame) -> DataFrame:
+        return place(rows, self.function.channels, self.interval_id)
 
-def _whole(placed: DataFrame, operator: Operator) -> tuple[DataFrame, DataFrame]:
-    """Results and state of keys that are on one channel each."""
-    results, state = operator.results(placed), _state(placed, operator)
-    check_placed(results, operator.name, "results")
-    check_placed(state, operator.name, "state")
-    return results, state
+    def _whole(self, placed: DataFrame) -> tuple[DataFrame, DataFrame]:
+        """Results and state of keys that are on one channel each."""
+        results, state = self.operator.results(placed), self._state(placed)
+        check_placed(results, self.operator.name, "results")
+        check_placed(state, self.operator.name, "state")
+        return results, state
 
+    def _state(self, placed: DataFrame) -> DataFrame:
+        """What the interval's own rows leave behind on each channel."""
+        return self.operator.state(placed.where("is_new").drop("is_new", "interval_id"))
 
-def _state(placed: DataFrame, operator: Operator) -> DataFrame:
-    """What the interval's own rows leave behind on each channel."""
-    return operator.state(placed.where("is_new").drop("is_new", "interval_id"))
+    def _combined(self, partial: DataFrame, placed: DataFrame) -> DataFrame:
+        """New partial states and the window's older ones, each at its key's one channel."""
+        new = partial.withColumn("interval_id", F.lit(self.interval_id))
+        older = placed.where("NOT is_new").drop("is_new")
+        return self._place(to_one_channel(new.unionByName(older), self.function))
 
+    def _merged_results(self, combined: DataFrame) -> DataFrame:
+        results = self.operator.results(combined)
+        check_placed(results, self.operator.name, "results", allowed=len(exchanges(combined)))
+        return results
 
-def _combined(partial: DataFrame, placed: DataFrame, function: PartitionFunction, interval_id: str) -> DataFrame:
-    """New partial states and the window's older ones, each at its key's one channel."""
-    new = partial.withColumn("interval_id", F.lit(interval_id))
-    return place(
-        settle(new.unionByName(placed.where("NOT is_new").drop("is_new")), function), function.channels, interval_id
-    )
+    def _frames(
+        self, placed: DataFrame, *, results: DataFrame, state: DataFrame, combined: DataFrame | None = None
+    ) -> Frames:
+        dated = state.withColumn("interval_id", F.lit(self.interval_id))
+        return Frames(placed, results, dated, self._counts(placed), combined)
 
-
-def _merged_results(combined: DataFrame, operator: Operator) -> DataFrame:
-    results = operator.results(combined)
-    check_placed(results, operator.name, "results", allowed=len(exchanges(combined)))
-    return results
-
-
-def _frames(
-    placed: DataFrame,
-    results: DataFrame,
-    state: DataFrame,
-    operator: Operator,
-    interval_id: str,
-    combined: DataFrame | None = None,
-) -> Frames:
-    dated = state.withColumn("interval_id", F.lit(interval_id))
-    return Frames(placed, results, dated, _counts(placed, operator), combined)
-
-
-def _counts(placed: DataFrame, operator: Operator) -> DataFrame:
-    """What each key brought to each of its channels and cost there, without another look at the source."""
-    counted = placed.groupBy(*PLACE).agg(F.count_if("is_new").alias("tuples"), F.count(F.lit(1)).alias("window_rows"))
-    cost = operator.cost(F.col("tuples"), F.col("window_rows")).cast("double")
-    return counted.select(*PLACE, slot_of(F.col("key")).alias("slot"), "tuples", cost.alias("cost"))
+    def _counts(self, placed: DataFrame) -> DataFrame:
+        """What each key brought to each of its channels and cost there, without another look at the source."""
+        counted = placed.groupBy(*PLACE).agg(
+            F.count_if("is_new").alias("tuples"), F.count(F.lit(1)).alias("window_rows")
+        )
+        cost = self.operator.cost(F.col("tuples"), F.col("window_rows")).cast("double")
+        return counted.select(*PLACE, "tuples", cost.alias("cost"))

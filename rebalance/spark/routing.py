@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 
 from rebalance.errors import SourceError
 from rebalance.partition import SLOT_SHIFT, KeyType, PartitionFunction, Share
+from rebalance.storage.schemas import arrow_key
 
 _INTEGERS = ("tinyint", "smallint", "int", "bigint")
 #: What of a type's name says that Spark cannot hash its values.
@@ -50,7 +51,7 @@ def route(df: DataFrame, function: PartitionFunction, key: str = "key") -> DataF
     return found.withColumn("channel", whole).drop(*_LOOKED_UP)
 
 
-def settle(df: DataFrame, function: PartitionFunction) -> DataFrame:
+def to_one_channel(df: DataFrame, function: PartitionFunction) -> DataFrame:
     """Give each row its key's one channel, F(k): for a split key the first, where its merged state lives."""
     found = _looked_up(df, function, "key")
     channel = F.coalesce("_channel", ring_channel(function, F.col("_key")))
@@ -84,10 +85,9 @@ def _entries(function: PartitionFunction) -> pa.Table:
     part = pa.struct([("below", pa.float64()), ("channel", pa.int32()), ("other", pa.int32())])
     firsts = [shares[0].channel for shares in function.splits.values()]
     shares = [None] * len(function.routes) + [_alias_table(shares) for shares in function.splits.values()]
-    key = pa.int64() if function.key_type == "long" else pa.string()
     return pa.table(
         {
-            "_known": pa.array([*function.routes, *function.splits], key),
+            "_known": pa.array([*function.routes, *function.splits], arrow_key(function.key_type)),
             "_channel": pa.array([*function.routes.values(), *firsts], pa.int32()),
             "_shares": pa.array(shares, pa.list_(part)),
         }

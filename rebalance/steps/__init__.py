@@ -1,1 +1,70 @@
-"""The five verbs of an interval, in the order in which they run."""
+"""The five steps of an interval, in the order in which they run.
+
+Airflow reads this with every DAG file: a step's own module, which imports Spark or Great Expectations, is imported when the step runs.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rebalance.pipeline.file import Pipeline
+    from rebalance.pipeline.intervals import Interval
+
+log = logging.getLogger("rebalance")
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step; its module, function, job file, Airflow task and log line all have its name."""
+
+    name: str
+    #: What it does, as the end of a sentence that starts with the name.
+    about: str
+
+
+STEPS = (
+    Step(
+        "process_batch",
+        "routes the interval's events by the active partitioning function, joins them with the window's state on their channel, "
+        "runs the operator; writes `results` and `state`",
+    ),
+    Step(
+        "collect_stats",
+        "counts tuples, cost and state of every key and channel, from what the first task left; writes `key_stats` and `channel_stats`",
+    ),
+    Step(
+        "check_quality",
+        "checks these statistics with Great Expectations; writes `quality_runs`. "
+        "A failed check stops the run: nothing is planned on bad statistics",
+    ),
+    Step(
+        "make_plan",
+        "looks for a better function if a channel is further from its fair load than θ_max; "
+        "writes `plans`, `plan_moves`, `functions`. Moves nothing",
+    ),
+    Step(
+        "migrate_state",
+        "moves the state of the keys whose channel changes in one commit, verifies it, and switches to the new function by an epoch; "
+        "writes `state` and `epochs`",
+    ),
+)
+
+
+def run_step(name: str, pipeline: Pipeline, interval: Interval) -> str:
+    """Run one step for one interval; returns, and logs, what was done in a sentence."""
+    began = time.perf_counter()
+    done = function_of(name)(pipeline, interval)
+    log.info("%s %s %s: %s (%.1f s)", pipeline.name, interval.id, name, done, time.perf_counter() - began)
+    return done
+
+
+def function_of(name: str) -> Callable[[Pipeline, Interval], str]:
+    """The function of a step."""
+    function: Callable[[Pipeline, Interval], str] = getattr(import_module(f"rebalance.steps.{name}"), name)
+    return function

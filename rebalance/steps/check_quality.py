@@ -10,6 +10,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pandas as pd
 
 from rebalance.errors import OrderError, QualityError
@@ -18,19 +19,16 @@ from rebalance.pipeline.intervals import Interval
 from rebalance.storage import control
 from rebalance.storage.epochs import epoch_of, load_function
 from rebalance.storage.lock import writer_lock
+from rebalance.storage.schemas import SCHEMAS
 
 if TYPE_CHECKING:
     from great_expectations.expectations import Expectation
 
-#: Columns of `key_stats` and their types as pandas sees them; the key's own type is checked against the function.
+#: Types of the columns of `key_stats` as pandas sees them; the key's own type is checked against the function.
 _TYPES = {
-    "slot": "int32",
-    "channel": "int32",
-    "hash_channel": "int32",
-    "tuples": "int64",
-    "cost": "float64",
-    "state_bytes": "int64",
-    "window_bytes": "int64",
+    column.name: np.dtype(column.type.to_pandas_dtype()).name
+    for column in SCHEMAS["key_stats"]
+    if column.name not in ("interval_id", "key")
 }
 _EXAMPLES = 3
 
@@ -80,7 +78,7 @@ def _expectations(pipeline: Pipeline, interval: Interval) -> list[Expectation]:
     key_kind = "int64" if function.key_type == "long" else "str"
     numbers = ("tuples", "cost", "state_bytes", "window_bytes")
     suite: list[Expectation] = [
-        gxe.ExpectTableColumnsToMatchSet(column_set=["interval_id", "key", *_TYPES]),
+        gxe.ExpectTableColumnsToMatchSet(column_set=SCHEMAS["key_stats"].names),
         gxe.ExpectColumnValuesToBeOfType(column="key", type_=key_kind),
         *(gxe.ExpectColumnValuesToBeOfType(column=column, type_=kind) for column, kind in _TYPES.items()),
         *(gxe.ExpectColumnValuesToNotBeNull(column=column) for column in ("key", *_TYPES)),

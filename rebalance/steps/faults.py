@@ -1,4 +1,4 @@
-"""Named moments between the steps of a verb, so that a test can kill the process at each of them.
+"""Named moments inside a step, so that a test can kill the process at each of them.
 
 A test sets REBALANCE_KILL_AT to a moment's name; the process then dies there as if its power were cut. Unset, this does nothing.
 """

@@ -19,7 +19,7 @@ from rebalance.partition import KeyType, PartitionFunction, consistent_ring
 from rebalance.pipeline.file import Pipeline
 from rebalance.pipeline.intervals import Interval
 from rebalance.planning.interface import first_function
-from rebalance.spark.per_key import Frames, check_splittable, frames_of
+from rebalance.spark.per_key import Frames, PerKey, check_splittable
 from rebalance.spark.placement import placing_session
 from rebalance.spark.routing import NULL_KEY, SALT, key_column, key_type_of, route, salt_of
 from rebalance.spark.session import spark_session
@@ -97,7 +97,7 @@ class Batch:
         self.read, self.used = Observation("read"), Observation("used")
         stays = self.pipeline.planning.consistency == "merge"
         rows = self._rows(events, operator, stays)
-        return frames_of(rows, operator, self.function, self.interval.id, state_stays=stays)
+        return PerKey(operator, self.function, self.interval.id).frames(rows, state_stays=stays)
 
     def run(self, events: DataFrame) -> list[float]:
         """Write all tables of the interval; returns the seconds each channel's task took."""
@@ -126,7 +126,6 @@ class Batch:
         root, read = self.pipeline.tables, int(self.read.get["n"])
         batch = {
             "interval_id": self.interval.id,
-            "epoch": self.epoch.epoch + 1,
             "events": read,
             "rows": int(self.used.get["n"]),
             "seconds": seconds,

@@ -1,25 +1,22 @@
-"""Intervals without Airflow: the same five verbs in the same order, in one process and one Spark session."""
+"""Intervals without Airflow: the same five steps in the same order, in one process and one Spark session."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from importlib import import_module
 
 from rebalance.errors import ConfigError
 from rebalance.pipeline.file import Pipeline
 from rebalance.pipeline.intervals import Interval, parse_start
-
-#: The five verbs, in order: names of jobs, tasks, modules and log lines alike.
-VERBS = ("process_batch", "collect_stats", "check_quality", "make_plan", "migrate_state")
+from rebalance.steps import STEPS, run_step
 
 
 def run_interval(pipeline: Pipeline, interval: Interval, say: Callable[[str], object] = print) -> None:
-    """Take one interval through all verbs."""
-    for verb in VERBS:
+    """Take one interval through all steps."""
+    for step in STEPS:
         started = time.perf_counter()
-        done = getattr(import_module(f"rebalance.steps.{verb}"), verb)(pipeline, interval)
-        say(f"{interval.id} {verb:13} {time.perf_counter() - started:5.1f} s  {done}")
+        done = run_step(step.name, pipeline, interval)
+        say(f"{interval.id} {step.name:13} {time.perf_counter() - started:5.1f} s  {done}")
 
 
 def run_intervals(
@@ -40,7 +37,7 @@ def run_intervals(
 
 
 def next_interval(pipeline: Pipeline) -> Interval:
-    """The interval to run next: the first that did not go through all verbs."""
+    """The interval to run next: the first that did not go through all steps."""
     from rebalance.storage.epochs import current_epoch
 
     epoch = current_epoch(pipeline.tables)

@@ -14,121 +14,10 @@ from typing import Any
 import pyarrow as pa
 from deltalake import DeltaTable, QueryBuilder, write_deltalake
 
+from rebalance.partition import KeyType
+from rebalance.storage.schemas import SCHEMAS, has_own_keys, schema_of
+
 Value = str | int
-_TEXT, _LONG, _INT, _DOUBLE = pa.string(), pa.int64(), pa.int32(), pa.float64()
-_ROUTES = pa.list_(pa.struct([("key", _TEXT), ("channel", _INT)]))
-_SHARES = pa.list_(pa.struct([("key", _TEXT), ("channel", _INT), ("share", _DOUBLE)]))
-
-#: Columns of every control table.
-SCHEMAS: dict[str, pa.Schema] = {
-    # One row per processed interval: what was read, and how long each channel's Spark task took.
-    "batches": pa.schema(
-        [
-            ("interval_id", _TEXT),
-            ("epoch", _LONG),
-            ("events", _LONG),
-            ("rows", _LONG),
-            ("seconds", _DOUBLE),
-            ("task_seconds", pa.list_(_DOUBLE)),
-            # Whether state was moved to its key's channel or left where it was made and merged.
-            ("consistency", _TEXT),
-        ]
-    ),
-    # One row per interval and channel.
-    "channel_stats": pa.schema(
-        [
-            ("interval_id", _TEXT),
-            ("channel", _INT),
-            # Keys with tuples or state here; a split key counts on each of its channels.
-            ("keys", _LONG),
-            ("tuples", _LONG),
-            ("cost", _DOUBLE),
-            ("hash_cost", _DOUBLE),
-            ("state_bytes", _LONG),
-            ("task_seconds", _DOUBLE),
-        ]
-    ),
-    # One row per interval and expectation.
-    "quality_runs": pa.schema(
-        [
-            ("interval_id", _TEXT),
-            ("expectation", _TEXT),
-            ("column", _TEXT),
-            ("success", pa.bool_()),
-            ("bad_rows", _LONG),
-            ("detail", _TEXT),
-        ]
-    ),
-    "plans": pa.schema(
-        [
-            ("plan_id", _TEXT),
-            ("interval_id", _TEXT),
-            ("base_epoch", _LONG),
-            ("planner", _TEXT),
-            ("decision", _TEXT),
-            ("reason", _TEXT),
-            ("notes", _TEXT),
-            ("function_version", _LONG),
-            ("theta_before", _DOUBLE),
-            ("theta_after", _DOUBLE),
-            ("skewness_before", _DOUBLE),
-            ("skewness_after", _DOUBLE),
-            # I = max U - mean U with U = L/cap, and Σ over the channels of distinct keys. Null: nothing was planned.
-            ("imbalance_before", _DOUBLE),
-            ("imbalance_after", _DOUBLE),
-            ("key_copies_before", _LONG),
-            ("key_copies_after", _LONG),
-            ("routes", _LONG),
-            ("splits", _LONG),
-            ("moved_keys", _LONG),
-            ("moved_bytes", _DOUBLE),
-            ("moved_share", _DOUBLE),
-            # Certified: no plan that balances as well moves fewer bytes; no assignment has a smaller θ. Null: nothing was planned.
-            ("bound_bytes", _DOUBLE),
-            ("bound_theta", _DOUBLE),
-            ("loads_before", pa.list_(_DOUBLE)),
-            ("loads_after", pa.list_(_DOUBLE)),
-            ("seconds", _DOUBLE),
-        ]
-    ),
-    "plan_moves": pa.schema(
-        [
-            ("plan_id", _TEXT),
-            ("interval_id", _TEXT),
-            ("key", _TEXT),
-            ("from_channel", _INT),
-            ("to_channel", _INT),
-            ("state_bytes", _DOUBLE),
-            ("cost", _DOUBLE),
-        ]
-    ),
-    "functions": pa.schema(
-        [
-            ("version", _LONG),
-            ("interval_id", _TEXT),
-            ("channels", _INT),
-            ("key_type", _TEXT),
-            ("digest", _TEXT),
-            ("slots", pa.list_(_INT)),
-            ("routes", _ROUTES),
-            ("splits", _SHARES),
-            ("memo", _TEXT),
-        ]
-    ),
-    # The switch: the highest epoch is the active one; its state is `state` at `state_version`.
-    "epochs": pa.schema(
-        [
-            ("epoch", _LONG),
-            ("kind", _TEXT),
-            ("interval_id", _TEXT),
-            ("function_version", _LONG),
-            ("state_version", _LONG),
-            ("plan_id", _TEXT),
-            ("published_at", pa.timestamp("us", tz="UTC")),
-        ]
-    ),
-}
-
 #: A control table is compacted every this many commits, so that reading it does not slow down with the intervals.
 _COMPACT_EVERY = 50
 #: Not compacted: one large row a version, looked up one at a time, which file statistics make cheap.
@@ -166,13 +55,20 @@ def read(root: str, table: str, *, columns: Sequence[str] | None = None, **where
     pandas first, which takes longer than any of these reads.
     """
     if not exists(root, table):
-        empty = pa.Table.from_batches([], schema=SCHEMAS[table])
+        key_type = _key_type(root) if has_own_keys(table) else "string"
+        empty = pa.Table.from_batches([], schema=schema_of(table, key_type))
         return empty.select(list(columns)) if columns else empty
     chosen = ", ".join(f'"{column}"' for column in columns) if columns else "*"
     wanted = " AND ".join(f'"{column}" IN ({_literals(value)})' for column, value in where.items())
     query = f"SELECT {chosen} FROM t" + (f" WHERE {wanted}" if wanted else "")
     found = QueryBuilder().register("t", DeltaTable(table_path(root, table))).execute(query)
     return _plain_text(pa.RecordBatchReader.from_stream(found).read_all())
+
+
+def _key_type(root: str) -> KeyType:
+    """The type of the pipeline's keys; text until a function says otherwise."""
+    found: list[KeyType] = read(root, "functions", columns=["key_type"])["key_type"].to_pylist()
+    return found[-1] if found else "string"
 
 
 def rows(
@@ -183,7 +79,7 @@ def rows(
     stamps = [f.name for f in table_rows.schema if pa.types.is_timestamp(f.type)]
     for name in stamps:
         # As numbers: Arrow would import pandas to turn its timestamps into Python's.
-        table_rows = table_rows.set_column(table_rows.column_names.index(name), name, table_rows[name].cast(_LONG))
+        table_rows = table_rows.set_column(table_rows.column_names.index(name), name, table_rows[name].cast(pa.int64()))
     found: list[dict[str, Any]] = table_rows.to_pylist()
     for row in found:
         row.update({name: datetime.fromtimestamp(row[name] / 1e6, UTC) for name in stamps})
@@ -197,7 +93,7 @@ def _literals(value: Value | Sequence[Value]) -> str:
 
 def _plain_text(table: pa.Table) -> pa.Table:
     """Text as ordinary strings; the engine gives views, which much of Arrow cannot sort or join."""
-    fields = [pa.field(f.name, _TEXT) if pa.types.is_string_view(f.type) else f for f in table.schema]
+    fields = [pa.field(f.name, pa.string()) if pa.types.is_string_view(f.type) else f for f in table.schema]
     return table.cast(pa.schema(fields))
 
 

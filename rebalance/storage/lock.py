@@ -1,7 +1,7 @@
 """One writer per pipeline.
 
 On a local disk two Spark writers of one Delta table can lose commits (the log's put-if-absent is not atomic there), and an Airflow
-pool does not keep a zombie task or a person at a terminal out. So every verb that writes holds a lock of the operating system, which
+pool does not keep a zombie task or a person at a terminal out. So every step that writes holds a lock of the operating system, which
 a killed process cannot leave behind. Object stores and HDFS have an atomic put and no file locks: there, Delta's own conflict
 detection has to do, and no lock is taken.
 """
@@ -17,7 +17,7 @@ from pathlib import Path
 
 from rebalance.errors import LockedError
 
-#: Seconds to wait for another writer before giving up; a verb of a small pipeline takes less.
+#: Seconds to wait for another writer before giving up; a step of a small pipeline takes less.
 PATIENCE = 120.0
 
 

@@ -18,12 +18,12 @@ import sys
 import tempfile
 import time
 from collections import defaultdict
-from importlib import import_module
 from pathlib import Path
 
-from rebalance.steps.run import VERBS
+from rebalance.steps import STEPS, run_step
 from tests.support.world import WINDOWED_SUM, first_interval, make_world
 
+NAMES = [step.name for step in STEPS]
 WARM = 3
 SHIPPED = "as shipped"
 VARIANTS = {
@@ -49,10 +49,10 @@ def main() -> None:
         for name in VARIANTS:
             found[name].append(in_own_process(name, options.intervals))
             print(f"# {name}: {total(found[name], 0):.1f} CPU s an interval", file=sys.stderr)
-    print("| settings | " + " | ".join(VERBS) + " | CPU s an interval | seconds an interval | CPU, ratio |")
-    print("|---" * (len(VERBS) + 4) + "|")
+    print("| settings | " + " | ".join(NAMES) + " | CPU s an interval | seconds an interval | CPU, ratio |")
+    print("|---" * (len(NAMES) + 4) + "|")
     for name, runs in found.items():
-        verbs = " | ".join(f"{mean(runs, verb, 0):.1f}" for verb in VERBS)
+        verbs = " | ".join(f"{mean(runs, verb, 0):.1f}" for verb in NAMES)
         cpu, clock = total(runs, 0), total(runs, 1)
         print(f"| {name} | {verbs} | {cpu:.1f} | {clock:.1f} | {cpu / total(found[SHIPPED], 0):.2f} |")
 
@@ -64,7 +64,7 @@ def mean(runs: list[dict[str, list[float]]], verb: str, which: int) -> float:
 
 def total(runs: list[dict[str, list[float]]], which: int) -> float:
     """The same of a whole interval."""
-    return sum(mean(runs, verb, which) for verb in VERBS)
+    return sum(mean(runs, verb, which) for verb in NAMES)
 
 
 def in_own_process(name: str, intervals: int) -> dict[str, list[float]]:
@@ -80,7 +80,7 @@ def measure(settings: dict[str, str], intervals: int) -> dict[str, list[float]]:
     from rebalance.spark.session import spark_session
 
     more = "[spark.settings]\n" + "".join(f'"{name}" = "{value}"\n' for name, value in settings.items())
-    spent = {verb: [0.0, 0.0] for verb in VERBS}
+    spent = {verb: [0.0, 0.0] for verb in NAMES}
     with tempfile.TemporaryDirectory() as folder:
         pipeline = make_world(
             Path(folder), planner="frugal", intervals=intervals, operator=WINDOWED_SUM, events=1000, keys=60, more=more
@@ -88,11 +88,9 @@ def measure(settings: dict[str, str], intervals: int) -> dict[str, list[float]]:
         jvm = spark_session(pipeline).sparkContext._jvm
         pid = jvm.java.lang.ProcessHandle.current().pid()  # type: ignore[union-attr]
         for number in range(intervals):
-            for verb in VERBS:
+            for verb in NAMES:
                 cpu, clock = cpu_seconds(pid), time.perf_counter()
-                getattr(import_module(f"rebalance.steps.{verb}"), verb)(
-                    pipeline, first_interval(pipeline).shifted(number)
-                )
+                run_step(verb, pipeline, first_interval(pipeline).shifted(number))
                 if number >= WARM:
                     spent[verb][0] += (cpu_seconds(pid) - cpu) / (intervals - WARM)
                     spent[verb][1] += (time.perf_counter() - clock) / (intervals - WARM)

@@ -18,7 +18,7 @@ import numpy as np
 
 from rebalance.partition import PartitionFunction
 from rebalance.planners.registry import make_planner
-from rebalance.planning.decide import make_plan
+from rebalance.planning.decide import decide
 from rebalance.planning.interface import first_function, ring_to_build_on
 from rebalance.planning.measure import skew
 from rebalance.planning.model import KeyStats, Limits, Request
@@ -77,7 +77,7 @@ def after_plan(letters: str, method: str, rounds: int = 1, *, guard: bool = Fals
         capacity=np.ones(REDUCERS),
         limits=Limits(theta_max=0.0),
     )
-    function = make_plan(planner, request, active, guard=guard).function
+    function = decide(planner, request, active, guard=guard).function
     return skew(np.bincount(function.slots[slots], weights=tuples, minlength=REDUCERS))
 
 

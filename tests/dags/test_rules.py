@@ -14,6 +14,7 @@ from rebalance.errors import MigrationError, QualityError
 from rebalance.pipeline.file import load_pipeline
 from rebalance.pipeline.intervals import Interval
 from rebalance.storage import control
+from rebalance.storage.schemas import SCHEMAS
 from tests.dags.conftest import WritePipeline
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -105,8 +106,7 @@ def test_a_run_after_a_failed_one_fails_rather_than_waits(airflow: Any, dag: Any
         airflow.run_interval(dag, FIRST)
     reasons: list[str] = []
     dag.get_task("process_batch").on_failure_callback = [lambda context: reasons.append(str(context["exception"]))]
-    with airflow._as_scheduled(SECOND):
-        run = dag.test(logical_date=SECOND.start, run_after=SECOND.end)
+    run = airflow.run_tasks(dag, SECOND)
     assert run.state == "failed"
     assert "Clear its failed task first, then this one, and unpause the DAG." in reasons[0]
 
@@ -127,7 +127,7 @@ def test_a_data_interval_of_another_length_is_refused(
 
     file = write_pipeline()
     with pytest.raises(AirflowFailException, match=r"before interval\.length was changed"):
-        dag_file().run_verb("make_plan", str(file), FIRST.start, FIRST.start + timedelta(hours=2))
+        dag_file().run_task("make_plan", str(file), FIRST.start, FIRST.start + timedelta(hours=2))
 
 
 def test_a_broken_pipeline_files_task_fails_with_what_is_wrong(
@@ -141,7 +141,7 @@ def test_a_broken_pipeline_files_task_fails_with_what_is_wrong(
 
 def store_plan(file: Path, decision: str) -> None:
     """A plan as make_plan would leave it."""
-    row: dict[str, Any] = dict.fromkeys(control.SCHEMAS["plans"].names)
+    row: dict[str, Any] = dict.fromkeys(SCHEMAS["plans"].names)
     row |= {"plan_id": "p", "interval_id": FIRST.id, "base_epoch": 1, "decision": decision, "reason": "because"}
     control.append(load_pipeline(file).tables, "plans", [row])
 
@@ -152,8 +152,7 @@ def test_approval_is_skipped_when_the_plan_moves_nothing(
     file = write_pipeline("asking", mode="approve")
     store_plan(file, "keep")
     dag = airflow.load_dag("rebalance_asking")
-    with airflow._as_scheduled(FIRST):
-        run = dag.test(logical_date=FIRST.start, run_after=FIRST.end)
+    run = airflow.run_tasks(dag, FIRST)
     assert run.state == "success"
     assert states(dag, FIRST)["approve_plan"] == ("skipped", 1)
     assert states(dag, FIRST)["migrate_state"] == ("success", 1)
@@ -185,7 +184,7 @@ def test_a_plan_awaits_approval_until_it_is_carried_out(write_pipeline: WritePip
         "moved_share": 0.01,
     }
     counts = {"moved_keys": 12, "moved_bytes": 3456.0, "routes": 7, "planner": "mixed", "base_epoch": 0}
-    row = dict.fromkeys(control.SCHEMAS["plans"].names) | numbers | counts
+    row = dict.fromkeys(SCHEMAS["plans"].names) | numbers | counts
     control.append(
         root, "plans", [row | {"plan_id": "p", "interval_id": FIRST.id, "decision": "apply", "reason": "better"}]
     )

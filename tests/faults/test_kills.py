@@ -11,16 +11,15 @@ import shutil
 import signal
 import subprocess
 import sys
-from importlib import import_module
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
 from rebalance.pipeline.file import Pipeline
-from rebalance.pipeline.intervals import Interval
+from rebalance.steps import STEPS, run_step
 from rebalance.steps.faults import KILL_AT
-from rebalance.steps.run import VERBS, run_interval
+from rebalance.steps.run import run_interval
 from rebalance.storage.epochs import all_epochs
 from tests.support.world import contents, first_interval, make_world
 
@@ -46,9 +45,9 @@ def undisturbed(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -
 def kill(pipeline: Pipeline, verb: str, interval: str, moment: str) -> None:
     """Run a job in a process of its own that dies at the moment."""
     job = subprocess.run(
-        [sys.executable, "-m", f"jobs.{verb}", "--pipeline", str(pipeline.file), "--interval", interval],
+        [sys.executable, f"jobs/{verb}.py", "--pipeline", str(pipeline.file), "--interval", interval],
         cwd=PROJECT,
-        env={**os.environ, KILL_AT: moment},
+        env={**os.environ, KILL_AT: moment, "PYTHONPATH": str(PROJECT)},
         capture_output=True,
         timeout=300,
         check=False,
@@ -65,19 +64,15 @@ def prepared(undisturbed: Pipeline, tmp_path_factory: pytest.TempPathFactory) ->
     pipeline = make_world(tmp_path_factory.mktemp("prepared"), events_folder=Path(undisturbed.source.path))
     run_interval(pipeline, first_interval(pipeline))
     worlds = {}
-    for verb in VERBS:
-        worlds[verb] = copy(pipeline, tmp_path_factory.mktemp(verb))
-        run_verb(pipeline, verb, first_interval(pipeline).shifted(1))
+    for step in STEPS:
+        worlds[step.name] = copy(pipeline, tmp_path_factory.mktemp(step.name))
+        run_step(step.name, pipeline, first_interval(pipeline).shifted(1))
     return worlds
 
 
 def copy(pipeline: Pipeline, folder: Path) -> Pipeline:
     shutil.copytree(pipeline.tables, folder / "tables")
     return make_world(folder, events_folder=Path(pipeline.source.path))
-
-
-def run_verb(pipeline: Pipeline, verb: str, interval: Interval) -> None:
-    getattr(import_module(f"rebalance.steps.{verb}"), verb)(pipeline, interval)
 
 
 @pytest.mark.parametrize(("verb", "moment"), MOMENTS, ids=[moment for _, moment in MOMENTS])

@@ -22,6 +22,7 @@ from rebalance.storage.history import read_history
 from tests.support.world import (
     LATEST_MATCH,
     WINDOWED_SUM,
+    check_schemas,
     contents,
     expected_matches,
     expected_sums,
@@ -129,6 +130,10 @@ def test_statistics_add_up_to_the_events(world: World) -> None:
         channels = control.rows(root, "channel_stats", interval_id=interval.id)
         assert sum(channel["cost"] for channel in channels) == stats["cost"].sum()
         assert sum(channel["task_seconds"] for channel in channels) > 0
+
+
+def test_the_tables_have_the_columns_of_their_schemas(world: World) -> None:
+    check_schemas(world.balanced.tables, "string")
 
 
 def test_window_bytes_of_a_key_are_the_sum_of_what_its_intervals_added(world: World) -> None:

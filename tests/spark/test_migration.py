@@ -19,12 +19,12 @@ import rebalance
 from rebalance.errors import MigrationError, StalePlanError
 from rebalance.pipeline.file import Pipeline
 from rebalance.spark import move
-from rebalance.steps import migrate_state
+from rebalance.steps import STEPS, migrate_state, run_step
 from rebalance.steps.check_quality import check_quality
 from rebalance.steps.collect_stats import collect_stats
 from rebalance.steps.make_plan import make_plan
 from rebalance.steps.process_batch import process_batch
-from rebalance.steps.run import VERBS, run_interval, run_intervals
+from rebalance.steps.run import run_interval, run_intervals
 from rebalance.storage import control
 from rebalance.storage.epochs import all_epochs, current_epoch
 from tests.support.world import first_interval, make_world, stored
@@ -166,18 +166,11 @@ def test_a_plan_made_on_an_older_epoch_is_refused(spark: SparkSession, tmp_path:
         migrate_state.migrate_state(pipeline, first)
     assert make_plan(pipeline, first).startswith("keep: superseded")
     assert migrate_state.migrate_state(pipeline, first).startswith("nothing to do: superseded")
-    for verb in VERBS[1:]:
-        run_interval_verb(pipeline, second, verb)
+    for step in STEPS[1:]:
+        run_step(step.name, pipeline, second)
     newest = current_epoch(pipeline.tables)
     assert newest is not None
     assert (newest.interval_id, newest.kind) == (second.id, "migrate")
-
-
-def run_interval_verb(pipeline: Pipeline, interval: Any, verb: str) -> str:
-    from importlib import import_module
-
-    said: str = getattr(import_module(f"rebalance.steps.{verb}"), verb)(pipeline, interval)
-    return said
 
 
 def test_moves_that_do_not_fit_the_state_stop_before_anything_is_written(spark: SparkSession, tmp_path: Path) -> None:

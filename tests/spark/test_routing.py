@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 import rebalance
 from rebalance.errors import SourceError
 from rebalance.partition import Key, KeyType, PartitionFunction, Share, consistent_ring
-from rebalance.spark.routing import mark_split, settle
+from rebalance.spark.routing import mark_split, to_one_channel
 
 RANDOM = random.Random(7)
 ALPHABETS = ("abcdefgh", "0123456789", "äöüßéñ", "日本語文字", "🦉🐝🪲", "\x00\n\t '\"\\", "aä日🦉")
@@ -125,10 +125,10 @@ def test_columns_that_spark_cannot_hash_do_not_take_part(spark: SparkSession) ->
     assert rebalance.route(tagged, SPLITTING, "k").where("k = 'uneven'").select("channel").distinct().count() == 4
 
 
-def test_a_split_key_settles_on_its_first_channel(spark: SparkSession) -> None:
+def test_a_split_key_has_its_first_channel_as_its_one_channel(spark: SparkSession) -> None:
     keys = [*SHARES, "routed", "hashed"]
     rows = spark.createDataFrame([(key, 9) for key in keys], "key string, channel int")
-    settled = {row["key"]: row["channel"] for row in settle(rows, SPLITTING).collect()}
-    assert settled == dict(zip(keys, SPLITTING.channel_of(keys).tolist(), strict=True))
+    channel_of = {row["key"]: row["channel"] for row in to_one_channel(rows, SPLITTING).collect()}
+    assert channel_of == dict(zip(keys, SPLITTING.channel_of(keys).tolist(), strict=True))
     marked = {row["key"]: row["is_split"] for row in mark_split(rows, SPLITTING).collect()}
     assert marked == {key: key in SHARES for key in keys}

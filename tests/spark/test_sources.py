@@ -14,7 +14,7 @@ from rebalance.steps.process_batch import process_batch
 from rebalance.steps.run import run_intervals
 from rebalance.storage import control
 from rebalance.storage.epochs import current_epoch
-from tests.support.world import LATEST_MATCH, first_interval, make_world
+from tests.support.world import LATEST_MATCH, check_schemas, first_interval, make_world
 
 EVENTS = """ts,user,shop,amount
 2026-01-01T00:10:00Z,1,a,1.5
@@ -48,6 +48,7 @@ def test_events_may_be_csv_json_parquet_or_delta(spark: SparkSession, tmp_path: 
     pipeline = pipeline_on(tmp_path, f'path = "events"\nformat = "{kind}"\nkey = "user"\n{columns}')
     assert run_intervals(pipeline) == 2
     assert sums(pipeline) == [(1, 2, 5.5), (2, 1, 2.5), (1, 1, 8.0)]
+    check_schemas(pipeline.tables, "long")
 
 
 def test_an_event_at_the_end_of_an_interval_belongs_to_the_next(spark: SparkSession, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from rebalance.partition import PartitionFunction
-from rebalance.planning.decide import make_plan
+from rebalance.planning.decide import decide
 from rebalance.planning.interface import Planner, RingOwner
 from rebalance.planning.model import Decision, KeyStats, Plan, Request
 from tests.support.strategies import active_function
@@ -108,7 +108,7 @@ def check_a_split_is_over_several_open_channels(planner: Planner, request: Reque
 def check_moves_are_where_the_two_functions_differ(planner: Planner, request: Request) -> None:
     """The moves of a plan are exactly the keys whose channel differs, and without APPLY the function is the active one."""
     active = active_function(request)
-    plan = make_plan(planner, request, active)
+    plan = decide(planner, request, active)
     if plan.decision is not Decision.APPLY:
         assert plan.function is active
         return
@@ -121,14 +121,14 @@ def check_moves_are_where_the_two_functions_differ(planner: Planner, request: Re
 
 def check_no_route_is_pointless(planner: Planner, request: Request) -> None:
     """A route always differs from the ring's answer."""
-    function = make_plan(planner, request, active_function(request)).function
+    function = decide(planner, request, active_function(request)).function
     home = function.slots[request.stats.slots]
     assert all(home[int(key)] != channel for key, channel in function.routes.items())
 
 
 def check_limits_hold(planner: Planner, request: Request) -> None:
     """What is applied is within max_bytes, and within max_routes or at least nearer to it than before."""
-    plan = make_plan(planner, request, active_function(request))
+    plan = decide(planner, request, active_function(request))
     if plan.decision is Decision.APPLY:
         assert request.limits.max_bytes is None or plan.moved_bytes <= request.limits.max_bytes * (1 + 1e-9)
         assert plan.after.routes <= request.limits.max_routes or plan.after.routes < plan.before.routes
@@ -142,7 +142,7 @@ def check_balance_does_not_get_worse(planner: Planner, request: Request) -> None
     """
     if judges_itself(planner) or (request.splits and not planner.splits_keys):
         return
-    plan = make_plan(planner, request, active_function(request))
+    plan = decide(planner, request, active_function(request))
     open_now = (request.current < request.channels) & (
         request.open_capacity[np.minimum(request.current, request.channels - 1)] > 0
     )
@@ -156,9 +156,9 @@ def check_within_theta_max_nothing_moves(planner: Planner, request: Request) -> 
     """Where all is within θ_max and the limits, nothing moves, unless the planner judges itself."""
     if judges_itself(planner):
         return
-    plan = make_plan(planner, request, active_function(request))
+    plan = decide(planner, request, active_function(request))
     if plan.decision is Decision.APPLY and plan.after.theta <= request.limits.theta_max:
-        again = make_plan(planner, after(request, plan), plan.function)
+        again = decide(planner, after(request, plan), plan.function)
         assert (
             again.decision is Decision.KEEP or again.before.routes > request.limits.max_routes or again.moved_bytes == 0
         )
@@ -168,17 +168,17 @@ def check_a_second_plan_does_not_make_it_worse(planner: Planner, request: Reques
     """Planning again on the result never makes it worse, unless the planner judges itself."""
     if judges_itself(planner):
         return
-    plan = make_plan(planner, request, active_function(request))
+    plan = decide(planner, request, active_function(request))
     if plan.decision is Decision.APPLY:
         settled = after(request, plan)
-        again = make_plan(planner, settled, plan.function)
+        again = decide(planner, settled, plan.function)
         if again.decision is Decision.APPLY and plan.after.routes <= request.limits.max_routes and _all_open(settled):
             assert again.after.skewness <= plan.after.skewness * (1 + 1e-9)
 
 
 def check_function_survives_its_record(planner: Planner, request: Request) -> None:
     """A function read back from its record does the same."""
-    function = make_plan(planner, request, active_function(request)).function
+    function = decide(planner, request, active_function(request)).function
     assert PartitionFunction.from_record(function.to_record()).digest() == function.digest()
 
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from rebalance.partition import SLOTS, PartitionFunction, consistent_ring
 from rebalance.planners.registry import PLANNERS
-from rebalance.planning import decide
+from rebalance.planning.decide import decide
 from rebalance.planning.interface import Planner, ring_to_build_on
 from rebalance.planning.model import KeyStats, Limits, Node, Plan, Request
 
@@ -43,7 +43,10 @@ def seeded_request(seed: int, most_keys: int) -> tuple[Request, PartitionFunctio
     cost = (tenths, rng.pareto(1.1, size), rng.zipf(1.5, size) / 3, np.ones(size))[seed % 4]
     current = np.minimum(consistent_ring(before, replicas=20)[slots], before - 1)
     current = np.where(rng.random(size) < 0.1, rng.integers(0, before, size), current).astype(np.int32)
-    nodes = (Node("left", tuple(range(channels // 2)), cores=3, ghz=2.3), Node("right", tuple(range(channels // 2, channels))))
+    nodes = (
+        Node("left", tuple(range(channels // 2)), cores=3, ghz=2.3),
+        Node("right", tuple(range(channels // 2, channels))),
+    )
     request = Request(
         stats=KeyStats(
             keys=np.arange(size),
@@ -83,7 +86,7 @@ def two_plans(planner: Planner, request: Request, function: PartitionFunction) -
     for _ in range(2):
         closed = np.flatnonzero(~request.open).tolist()
         ring = ring_to_build_on(planner, function, request.ring, request.channels, closed)
-        plan = decide.make_plan(planner, replace(request, ring=ring), function)
+        plan = decide(planner, replace(request, ring=ring), function)
         current = request.current.copy()
         if plan.decision == "apply":
             current[plan.moved] = plan.moved_to
@@ -94,7 +97,14 @@ def two_plans(planner: Planner, request: Request, function: PartitionFunction) -
 
 def told(plan: Plan) -> str:
     """All of a plan that somebody acts on, and what it reports to nine digits."""
-    reported = (plan.before.skewness, plan.after.skewness, plan.after.theta, plan.moved_bytes, plan.bound, plan.bound_theta)
+    reported = (
+        plan.before.skewness,
+        plan.after.skewness,
+        plan.after.theta,
+        plan.moved_bytes,
+        plan.bound,
+        plan.bound_theta,
+    )
     return f"{plan.decision} {plan.function.digest()} {plan.moved_to.tolist()} {[f'{x:.9g}' for x in reported]} {plan.notes}"
 
 

@@ -14,9 +14,9 @@ from pyspark.sql import functions as F
 from rebalance.operators import Operator
 from rebalance.partition import PartitionFunction, Share, consistent_ring
 from rebalance.pipeline.file import Pipeline
-from rebalance.spark.per_key import Frames, frames_of
+from rebalance.spark.per_key import Frames, PerKey
 from rebalance.spark.placement import placing_session
-from rebalance.spark.routing import route, salt_of, settle
+from rebalance.spark.routing import route, salt_of, to_one_channel
 from tests.support.world import first_interval
 
 WINDOW = 2
@@ -52,8 +52,8 @@ class SmallRun:
         rows = route(self.operator.rows(keyed), function).drop("salt").withColumn("interval_id", F.lit(interval_id))
         for state in self.state[1 - WINDOW :]:
             # A migration puts state where the function says.
-            rows = rows.unionByName(state if self.state_stays else settle(state, function))
-        return frames_of(rows, self.operator, function, interval_id, state_stays=self.state_stays)
+            rows = rows.unionByName(state if self.state_stays else to_one_channel(state, function))
+        return PerKey(self.operator, function, interval_id).frames(rows, state_stays=self.state_stays)
 
     def process(self, source: Path, interval_id: str, function: PartitionFunction) -> pl.DataFrame:
         """An interval's results in a fixed order; its state is remembered."""

@@ -8,10 +8,12 @@ from typing import Any
 import polars as pl
 
 from rebalance.demo.events import write_trades
+from rebalance.partition import KeyType
 from rebalance.pipeline.file import Pipeline, load_pipeline
 from rebalance.pipeline.intervals import Interval
 from rebalance.simulate.workload import Workload
-from rebalance.view.inspection import TABLES
+from rebalance.storage import control
+from rebalance.storage.schemas import SCHEMAS, schema_of
 
 LATEST_MATCH = """
 [operator]
@@ -123,6 +125,15 @@ def stored(pipeline: Pipeline, table: str, version: int | None = None) -> pl.Dat
     return found.sort([name for name in found.columns if not found.schema[name].is_nested()])
 
 
+def check_schemas(root: str, key_type: KeyType) -> None:
+    """The tables that Spark writes have the columns of their schema; with an operator's own, some more. The others are cast to it."""
+    for table in ("results", "key_counts", "state", "key_stats"):
+        found = control.read(root, table).schema
+        columns = {column.name: column.type for column in schema_of(table, key_type)}
+        own = table in ("results", "state")
+        assert {column.name: column.type for column in found if not own or column.name in columns} == columns
+
+
 def contents(pipeline: Pipeline) -> dict[str, Any]:
     """Everything a run leaves behind, less clocks and the numbers that count tries."""
     clocks = {
@@ -131,4 +142,4 @@ def contents(pipeline: Pipeline) -> dict[str, Any]:
         "plans": ["seconds"],
         "epochs": ["published_at", "state_version"],
     }
-    return {name: stored(pipeline, name).drop(clocks.get(name, [])).to_dicts() for name in TABLES}
+    return {name: stored(pipeline, name).drop(clocks.get(name, [])).to_dicts() for name in SCHEMAS}

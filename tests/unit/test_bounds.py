@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from rebalance.partition import SLOTS
 from rebalance.planners.registry import make_planner
 from rebalance.planning.bounds import bound, least_migration, least_theta
-from rebalance.planning.decide import make_plan
+from rebalance.planning.decide import decide
 from rebalance.planning.model import KeyStats, Limits, Request
 from rebalance.simulate.intervals import steps
 from rebalance.simulate.workload import Workload
@@ -178,14 +178,14 @@ def test_a_wider_theta_never_costs_more(request: Request, theta: float) -> None:
 
 def test_a_plan_carries_bound_achieved_and_gap() -> None:
     request = request_of(cost=[7, 3, 2, 2], home=[0, 0, 0, 1], channels=2, theta_max=0.0)
-    plan = make_plan(make_planner("frugal"), request, active_function(request))
+    plan = decide(make_planner("frugal"), request, active_function(request))
     assert (plan.bound, plan.achieved) == (pytest.approx(5.0), 5.0)
     assert plan.gap == pytest.approx(0.0, abs=1e-8)
 
 
 def test_a_plan_that_misses_theta_max_has_no_gap_to_speak_of() -> None:
     request = request_of(cost=[7, 3, 2, 2], home=[0, 0, 0, 1], channels=2, theta_max=0.0)
-    plan = make_plan(make_planner("keep"), request, active_function(request))
+    plan = decide(make_planner("keep"), request, active_function(request))
     assert plan.bound > 0
     assert plan.gap is None
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from rebalance.errors import ConfigError
 from rebalance.partition import PartitionFunction
 from rebalance.planners.splitting.cg import CG
-from rebalance.planning.decide import make_plan
+from rebalance.planning.decide import decide
 from rebalance.planning.interface import first_function
 from rebalance.planning.measure import channel_loads, relative_utilisation
 from rebalance.planning.model import Decision, Floats, KeyStats, Request
@@ -45,7 +45,7 @@ def run(planner: CG, strength: Floats, intervals: int, seed: int = 0) -> Iterato
             mergeable=True,
             utilisation=relative_utilisation(load / strength, strength > 0),
         )
-        plan = make_plan(planner, request, function)
+        plan = decide(planner, request, function)
         function = plan.function
         if plan.decision is Decision.APPLY:
             current = current.copy()

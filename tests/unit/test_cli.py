@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -18,7 +19,11 @@ from rebalance.steps.make_plan import make_plan
 from rebalance.storage import control
 from rebalance.storage.epochs import publish, store_function
 from rebalance.storage.history import max_over_mean, read_history
-from rebalance.view.show import draw_loads
+from rebalance.view.dry_run import dry_run
+from rebalance.view.explain import explain
+from rebalance.view.inspect import inspect
+from rebalance.view.pictures import bars, draw_loads
+from rebalance.view.status import status
 
 INTERVAL = "20260101T0000Z"
 PROJECT = Path(__file__).resolve().parents[2]
@@ -58,7 +63,6 @@ def pipeline(tmp_path: Path) -> Pipeline:
     loads = np.bincount(channel, weights=tuples, minlength=3)
     batch = {
         "interval_id": INTERVAL,
-        "epoch": 1,
         "events": int(tuples.sum()),
         "rows": int(tuples.sum()),
         "seconds": 1.0,
@@ -107,6 +111,27 @@ def test_a_dry_run_can_try_another_planner_and_limit(pipeline: Pipeline, capsys:
     assert "within θ_max" in run(capsys, "plan", str(pipeline.file), "--dry-run", "--theta-max", "9")
 
 
+@pytest.mark.parametrize(
+    ("option", "value", "line"),
+    [
+        ("--theta-max", "-1", "theta_max = -1.0"),
+        ("--theta-max", "nan", "theta_max = nan"),
+        ("--theta-max", "inf", "theta_max = inf"),
+        ("--planner", "mixd", 'planner = "mixd"'),
+    ],
+)
+def test_a_dry_run_refuses_what_the_file_could_not_say_with_the_same_words(
+    pipeline: Pipeline, capsys: pytest.CaptureFixture[str], option: str, value: str, line: str
+) -> None:
+    assert main(["plan", str(pipeline.file), "--dry-run", option, value]) == 2
+    refused = capsys.readouterr().err
+    knob = line.split()[0]
+    pipeline.file.write_text(re.sub(rf"^{knob} = .*$", line, pipeline.file.read_text(), flags=re.MULTILINE))
+    assert main(["plan", str(pipeline.file), "--dry-run"]) == 2
+    assert capsys.readouterr().err == refused
+    assert refused.startswith("ConfigError: shop.toml: ")
+
+
 def test_a_plan_is_stored_once_and_again_with_the_same_number(
     pipeline: Pipeline, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -117,6 +142,41 @@ def test_a_plan_is_stored_once_and_again_with_the_same_number(
         control.rows(pipeline.tables, "plans"),
         control.rows(pipeline.tables, "functions", columns=["version"]),
     ) == before
+
+
+def test_what_is_shown_is_data_first(pipeline: Pipeline) -> None:
+    stands = status(pipeline, last=8)
+    assert (stands.opened.epoch.epoch, [record.interval_id for record in stands.intervals]) == (1, [INTERVAL])
+    looked = inspect(pipeline)
+    assert looked.newest == stands.intervals[0]
+    assert [epoch.kind for epoch in looked.epochs] == ["start", "process"]
+    tables = {name: info.files for name, info in looked.tables.items() if info is not None}
+    assert tables == {
+        "batches": 1,
+        "key_stats": 1,
+        "channel_stats": 1,
+        "quality_runs": 1,
+        "functions": 1,
+        "epochs": 2,
+    }
+    tried = dry_run(pipeline, theta_max=9.0)
+    assert (tried.keys, tried.function_version, str(tried.plan.decision)) == (200, 0, "keep")
+    key = explain(pipeline, "user-007")
+    assert (key.has_route, key.shares, key.moves) == (False, (), [])
+    assert key.channel == key.ring_channel
+    assert key.load is not None
+    assert (key.load.tuples, key.load.window_bytes) == (60, 600)
+
+
+def test_a_bar_is_a_channels_load_over_the_mean() -> None:
+    shown = bars(INTERVAL, [2.0, 4.0], limit=1.1)
+    assert (shown.heights, shown.fullest) == ([2 / 3, 4 / 3], 4 / 3)
+
+
+def test_explain_of_an_unknown_key_says_that_it_had_no_events(
+    pipeline: Pipeline, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert "it had no events and held no state" in run(capsys, "explain", str(pipeline.file), "nobody")
 
 
 def test_inspect_lists_tables_epochs_and_loads(pipeline: Pipeline, capsys: pytest.CaptureFixture[str]) -> None:

@@ -6,20 +6,22 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from rebalance.errors import LockedError, RebalanceError, StalePlanError
-from rebalance.partition import PartitionFunction, consistent_ring
+from rebalance.partition import KeyType, PartitionFunction, consistent_ring
 from rebalance.storage import control
 from rebalance.storage.epochs import all_epochs, current_epoch, epoch_of, load_function, publish, store_function
 from rebalance.storage.lock import writer_lock
 from rebalance.storage.reader import open_tables
+from rebalance.storage.schemas import SCHEMAS, schema_of
+from rebalance.storage.statistics import read_key_stats
 
 
 def batch(interval: str, events: int) -> dict[str, Any]:
     return {
         "interval_id": interval,
-        "epoch": 1,
         "events": events,
         "rows": events,
         "seconds": 1.0,
@@ -28,7 +30,21 @@ def batch(interval: str, events: int) -> dict[str, Any]:
 
 
 def test_a_table_that_was_never_written_is_empty(tmp_path: Path) -> None:
+    for table, schema in SCHEMAS.items():
+        found = control.read(str(tmp_path), table, interval_id="a")
+        assert (found.num_rows, found.column_names) == (0, schema.names)
     assert control.rows(str(tmp_path), "batches", interval_id="a") == []
+
+
+@pytest.mark.parametrize(("key_type", "keys"), [("string", pa.string()), ("long", pa.int64())])
+def test_the_keys_of_a_table_that_was_never_written_have_the_type_of_the_functions(
+    tmp_path: Path, key_type: KeyType, keys: pa.DataType
+) -> None:
+    root = str(tmp_path)
+    store_function(root, PartitionFunction(version=0, channels=2, slots=consistent_ring(2), key_type=key_type), "")
+    assert control.read(root, "key_stats").schema == schema_of("key_stats", key_type)
+    assert control.read(root, "state", columns=["key"]).schema.types == [keys]
+    assert read_key_stats(root, "a")["key"].type == keys
 
 
 def test_replacing_an_interval_leaves_the_others_alone(tmp_path: Path) -> None:

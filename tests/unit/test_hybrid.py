@@ -13,7 +13,7 @@ from rebalance.partition import PartitionFunction, consistent_ring
 from rebalance.planners.frugal.frugal import Frugal
 from rebalance.planners.registry import make_planner
 from rebalance.planners.splitting.hybrid import Hybrid
-from rebalance.planning.decide import make_plan
+from rebalance.planning.decide import decide
 from rebalance.planning.model import Decision, KeyStats, Limits, Plan, Request
 from tests.support.contract import after
 from tests.support.strategies import active_function, request_of, requests
@@ -41,13 +41,13 @@ def one_key_with(share: float, seed: int = 0, theta_max: float = 0.08) -> Reques
 @pytest.mark.parametrize("name", ["mixed", "frugal", "minmig", "mintable"])
 def test_whole_keys_cannot_balance_a_key_with_30_percent_on_ten_channels(name: str) -> None:
     request = one_key_with(0.3)
-    assert make_plan(make_planner(name), request, active_function(request)).after.skewness >= 3.0 - 1e-9
+    assert decide(make_planner(name), request, active_function(request)).after.skewness >= 3.0 - 1e-9
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_hybrid_balances_a_key_with_30_percent_on_ten_channels_without_moving_state(seed: int) -> None:
     request = one_key_with(0.3, seed)
-    plan = make_plan(Hybrid(), request, active_function(request))
+    plan = decide(Hybrid(), request, active_function(request))
     assert plan.decision is Decision.APPLY
     assert plan.after.skewness <= 1.05
     assert (plan.after.splits, len(plan.moved)) == (1, 0)
@@ -56,25 +56,25 @@ def test_hybrid_balances_a_key_with_30_percent_on_ten_channels_without_moving_st
 
 def test_shares_and_first_channels_stay_while_they_do() -> None:
     request = one_key_with(0.3)
-    plan = make_plan(Hybrid(), request, active_function(request))
+    plan = decide(Hybrid(), request, active_function(request))
     for seed in range(1, 6):
         drifted = settled(one_key_with(0.3 + 0.004 * seed, 0), plan)
-        again = make_plan(Hybrid(), drifted, plan.function)
+        again = decide(Hybrid(), drifted, plan.function)
         assert again.decision is Decision.KEEP
         assert Hybrid().propose(replace(drifted, splits=request_splits(plan))).splits == request_splits(plan)
 
 
 def test_when_the_key_grows_its_shares_change_and_nothing_moves() -> None:
-    plan = make_plan(Hybrid(), one_key_with(0.3), active_function(one_key_with(0.3)))
+    plan = decide(Hybrid(), one_key_with(0.3), active_function(one_key_with(0.3)))
     grown = settled(one_key_with(0.6), plan)
-    again = make_plan(Hybrid(), grown, plan.function)
+    again = decide(Hybrid(), grown, plan.function)
     assert again.decision is Decision.APPLY
     assert again.after.skewness <= 1.05
     assert len(again.moved) == 0
 
 
 def test_a_split_key_is_made_whole_only_well_below_a_fair_load() -> None:
-    plan = make_plan(Hybrid(), one_key_with(0.3), active_function(one_key_with(0.3)))
+    plan = decide(Hybrid(), one_key_with(0.3), active_function(one_key_with(0.3)))
     still = replace(settled(one_key_with(0.09), plan), splits=request_splits(plan))
     assert set(Hybrid().propose(still).splits) == {0}
     small = replace(settled(one_key_with(0.05), plan), splits=request_splits(plan))
@@ -89,7 +89,7 @@ def test_ten_drifting_intervals_stay_within_theta_max_and_move_little() -> None:
     for seed in range(10):
         request = replace(one_key_with(0.25 + 0.03 * (seed % 3), seed), current=current)
         function = active_function(request) if function is None else function
-        plan = make_plan(Hybrid(), request, function)
+        plan = decide(Hybrid(), request, function)
         reached = plan.after if plan.decision is Decision.APPLY else plan.before
         assert reached.theta <= 0.08 + 1e-9
         assert reached.splits == 1
@@ -102,11 +102,11 @@ def test_ten_drifting_intervals_stay_within_theta_max_and_move_little() -> None:
 
 def test_a_split_key_leaves_a_channel_that_is_to_be_drained() -> None:
     request = one_key_with(0.3)
-    plan = make_plan(Hybrid(), request, active_function(request))
+    plan = decide(Hybrid(), request, active_function(request))
     gone = int(plan.function.splits[0][0].channel)
     drained = settled(request, plan)
     drained = replace(drained, excluded=np.arange(CHANNELS) == gone, ring=consistent_ring(CHANNELS, excluded=[gone]))
-    again = make_plan(Hybrid(), drained, plan.function)
+    again = decide(Hybrid(), drained, plan.function)
     assert again.decision is Decision.APPLY
     assert gone not in {share.channel for share in again.function.splits[0]}
     assert again.after.skewness <= 1.05
@@ -138,7 +138,7 @@ def test_only_keys_larger_than_a_channel_are_split_and_each_ends_level(request: 
 
 def test_heavy_keys_alone_are_spread_too() -> None:
     request = request_of(cost=[60, 40], home=[0, 0], channels=4, mergeable=True)
-    plan = make_plan(Hybrid(), request, active_function(request))
+    plan = decide(Hybrid(), request, active_function(request))
     assert plan.after.theta < 0.05
     assert len(plan.moved) == 0
 

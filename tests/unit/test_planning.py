@@ -1,4 +1,4 @@
-"""make_plan: when a planner is asked, how its proposal is measured, what is refused and why."""
+"""decide: when a planner is asked, how its proposal is measured, what is refused and why."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from rebalance.errors import PlannerError
 from rebalance.partition import Share, consistent_ring
 from rebalance.planners.registry import make_planner
-from rebalance.planning.decide import make_plan
+from rebalance.planning.decide import decide
 from rebalance.planning.model import Decision, Proposal, Request
 from tests.support.strategies import active_function, request_of
 
@@ -46,7 +46,7 @@ SKEWED = request_of(cost=[4, 3, 2, 1], home=[0, 0, 0, 1], state=[40, 30, 20, 10]
 
 
 def plan(planner: object, request: Request, **options: bool):  # type: ignore[no-untyped-def]
-    return make_plan(planner, request, active_function(request), **options)  # type: ignore[arg-type]
+    return decide(planner, request, active_function(request), **options)  # type: ignore[arg-type]
 
 
 def test_within_theta_max_nothing_is_asked() -> None:
@@ -97,7 +97,7 @@ def test_a_new_channel_is_filled() -> None:
     request = request_of(cost=[2, 2, 2, 2], home=[0, 0, 1, 1], channels=2)
     active = active_function(request)
     grown = replace(request, capacity=np.ones(4), ring=consistent_ring(4))
-    result = make_plan(make_planner("mixed"), grown, active)
+    result = decide(make_planner("mixed"), grown, active)
     assert result.decision is Decision.APPLY
     assert result.after.theta == 0
     assert result.function.channels == 4
@@ -140,7 +140,7 @@ def test_split_keys_count_their_share_on_each_channel() -> None:
     assert result.decision is Decision.APPLY
     assert result.after.loads.tolist() == [5, 5]
     assert (result.after.routes, result.after.splits) == (0, 1)
-    again = make_plan(Unasked(), request, result.function)
+    again = decide(Unasked(), request, result.function)
     assert again.decision is Decision.KEEP
 
 

@@ -15,7 +15,7 @@ from rebalance.errors import ConfigError
 from rebalance.partition import SLOTS, Share
 from rebalance.planners.ststream.metrics import balance_of, restoration_rate
 from rebalance.planners.ststream.ststream import StStream
-from rebalance.planning.decide import make_plan
+from rebalance.planning.decide import decide
 from rebalance.planning.interface import Planner
 from rebalance.planning.measure import channel_loads
 from rebalance.planning.model import KeyStats, Limits, Node, Proposal, Request
@@ -154,7 +154,7 @@ def test_no_node_ends_below_l_min_where_keys_are_small_enough(seed: int, mergeab
     assert min(before.weights) < 0.7 * mean
     assert min(after.weights) >= 0.7 * mean * (1 - 1e-9)
     assert restoration_rate(before, after) < 1
-    plan = make_plan(planner, request, active_function(request))
+    plan = decide(planner, request, active_function(request))
     assert plan.after.skewness < plan.before.skewness
 
 
@@ -212,8 +212,8 @@ def test_a_key_that_cooled_down_is_whole_again_where_its_state_is() -> None:
 def test_an_untouched_split_is_kept_to_the_last_bit() -> None:
     request = request_of(cost=[30.0], home=[0], channels=3, mergeable=True)
     planner = StStream(theta=0.0)
-    plan = make_plan(planner, request, active_function(request))
-    again = make_plan(planner, replace(request, limits=Limits(theta_max=0.0)), plan.function)
+    plan = decide(planner, request, active_function(request))
+    again = decide(planner, replace(request, limits=Limits(theta_max=0.0)), plan.function)
     assert plan.after.splits == 1
     assert plan.after.skewness == pytest.approx(1)
     assert again.function is plan.function

@@ -16,7 +16,7 @@ from rebalance.partition import SLOTS, PartitionFunction
 from rebalance.planners.registry import make_planner
 from rebalance.planners.tokens.base import MOST_TOKENS, TOKENS, overloaded, token_ring
 from rebalance.planners.tokens.doubling import Doubling
-from rebalance.planning.decide import make_plan
+from rebalance.planning.decide import decide
 from rebalance.planning.interface import first_function, ring_to_build_on
 from rebalance.planning.measure import skew
 from rebalance.planning.model import Decision, KeyStats, Limits, Request
@@ -187,7 +187,7 @@ def test_the_next_plan_goes_on_from_the_tokens_of_the_last(method: str) -> None:
             ring=ring_to_build_on(planner, function, start.slots, 4, ()),
             capacity=np.ones(4),
         )
-        plan = make_plan(planner, request, function, guard=False)
+        plan = decide(planner, request, function, guard=False)
         function = plan.function
         assert not function.routes
         if plan.decision is Decision.APPLY:
@@ -206,7 +206,7 @@ def test_a_ring_that_is_cut_back_by_max_bytes_keeps_its_own_tokens() -> None:
     active = PartitionFunction(
         version=1, channels=3, slots=request.ring, key_type="long", memo={TOKENS: [64, 8, 8], "ring_of": "halving"}
     )
-    plan = make_plan(make_planner("halving"), request, active, guard=False)
+    plan = decide(make_planner("halving"), request, active, guard=False)
     assert np.array_equal(plan.function.slots, token_ring(plan.function.memo[TOKENS]))
 
 

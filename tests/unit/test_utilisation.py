@@ -14,7 +14,7 @@ ALL = np.array([True, True, True])
 
 
 def with_seconds(root: Path, *seconds: float) -> str:
-    row = {"interval_id": "a", "epoch": 1, "events": 1, "rows": 1, "seconds": 1.0, "task_seconds": list(seconds)}
+    row = {"interval_id": "a", "events": 1, "rows": 1, "seconds": 1.0, "task_seconds": list(seconds)}
     control.append(str(root), "batches", [row])
     return str(root)
 

@@ -1,0 +1,42 @@
+"""The command line of the files in jobs/, one per step.
+
+spark-submit jobs/process_batch.py --pipeline dags/pipelines/demo.toml --interval 20260101T0000Z
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import sys
+from collections.abc import Sequence
+
+from rebalance.errors import RebalanceError
+from rebalance.pipeline.file import load_pipeline
+from rebalance.pipeline.intervals import parse_start
+from rebalance.steps import STEPS, run_step
+
+#: Exit code for trouble that has a plain message; a bug leaves its traceback and code 1.
+REFUSED = 2
+
+
+def main(name: str, argv: Sequence[str] | None = None) -> int:
+    """Run a step from the command line; trouble with a plain message is one line on standard error and exit code 2."""
+    (about,) = (step.about for step in STEPS if step.name == name)
+    parser = argparse.ArgumentParser(description=f"{name} {about}.")
+    parser.add_argument("--pipeline", required=True, metavar="FILE", help="the pipeline's TOML file")
+    parser.add_argument(
+        "--interval",
+        required=True,
+        metavar="START",
+        help="start of the interval, UTC: 20260101T0000Z or 2026-01-01T00:00",
+    )
+    given = parser.parse_args(argv)
+    logging.basicConfig(format="%(message)s", stream=sys.stderr)
+    logging.getLogger("rebalance").setLevel(logging.INFO)
+    try:
+        pipeline = load_pipeline(given.pipeline)
+        run_step(name, pipeline, pipeline.interval_at(parse_start(given.interval)))
+    except RebalanceError as error:
+        sys.stderr.write(f"{type(error).__name__}: {error}\n")
+        return REFUSED
+    return 0

@@ -1,0 +1,170 @@
+"""The columns of every table, whoever writes it: Spark or delta-rs."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from rebalance.partition import KeyType
+
+_TEXT, _LONG, _INT, _DOUBLE = pa.string(), pa.int64(), pa.int32(), pa.float64()
+_ROUTES = pa.list_(pa.struct([("key", _TEXT), ("channel", _INT)]))
+_SHARES = pa.list_(pa.struct([("key", _TEXT), ("channel", _INT), ("share", _DOUBLE)]))
+#: Stands for the type of the pipeline's keys, text or integers, which the source decides.
+_KEY = pa.null()
+
+#: In the order in which an interval fills them.
+SCHEMAS: dict[str, pa.Schema] = {
+    # And the columns of the operator's results.
+    "results": pa.schema([("interval_id", _TEXT), ("key", _KEY)]),
+    # One row per interval, key and channel on which the key had tuples or state.
+    "key_counts": pa.schema(
+        [
+            ("interval_id", _TEXT),
+            ("channel", _INT),
+            ("key", _KEY),
+            ("tuples", _LONG),
+            ("cost", _DOUBLE),
+        ]
+    ),
+    # And the columns of the operator's rows.
+    "state": pa.schema([("interval_id", _TEXT), ("channel", _INT), ("key", _KEY)]),
+    # One row per processed interval: what was read, and how long each channel's Spark task took.
+    "batches": pa.schema(
+        [
+            ("interval_id", _TEXT),
+            ("events", _LONG),
+            ("rows", _LONG),
+            ("seconds", _DOUBLE),
+            ("task_seconds", pa.list_(_DOUBLE)),
+            # Whether state was moved to its key's channel or left where it was made and merged.
+            ("consistency", _TEXT),
+        ]
+    ),
+    # One row per interval and key with tuples or state.
+    "key_stats": pa.schema(
+        [
+            ("interval_id", _TEXT),
+            ("key", _KEY),
+            ("slot", _INT),
+            ("channel", _INT),
+            ("hash_channel", _INT),
+            ("tuples", _LONG),
+            ("cost", _DOUBLE),
+            # What the interval added, and what is held over the window.
+            ("state_bytes", _LONG),
+            ("window_bytes", _LONG),
+        ]
+    ),
+    # One row per interval and channel.
+    "channel_stats": pa.schema(
+        [
+            ("interval_id", _TEXT),
+            ("channel", _INT),
+            # Keys with tuples or state here; a split key counts on each of its channels.
+            ("keys", _LONG),
+            ("tuples", _LONG),
+            ("cost", _DOUBLE),
+            ("hash_cost", _DOUBLE),
+            ("state_bytes", _LONG),
+            ("task_seconds", _DOUBLE),
+        ]
+    ),
+    # One row per interval and expectation.
+    "quality_runs": pa.schema(
+        [
+            ("interval_id", _TEXT),
+            ("expectation", _TEXT),
+            ("column", _TEXT),
+            ("success", pa.bool_()),
+            ("bad_rows", _LONG),
+            ("detail", _TEXT),
+        ]
+    ),
+    "plans": pa.schema(
+        [
+            ("plan_id", _TEXT),
+            ("interval_id", _TEXT),
+            ("base_epoch", _LONG),
+            ("planner", _TEXT),
+            ("decision", _TEXT),
+            ("reason", _TEXT),
+            ("notes", _TEXT),
+            ("function_version", _LONG),
+            ("theta_before", _DOUBLE),
+            ("theta_after", _DOUBLE),
+            ("skewness_before", _DOUBLE),
+            ("skewness_after", _DOUBLE),
+            # I = max U - mean U with U = L/cap, and Σ over the channels of distinct keys. Null: nothing was planned.
+            ("imbalance_before", _DOUBLE),
+            ("imbalance_after", _DOUBLE),
+            ("key_copies_before", _LONG),
+            ("key_copies_after", _LONG),
+            ("routes", _LONG),
+            ("splits", _LONG),
+            ("moved_keys", _LONG),
+            ("moved_bytes", _DOUBLE),
+            ("moved_share", _DOUBLE),
+            # Certified: no plan that balances as well moves fewer bytes; no assignment has a smaller θ. Null: nothing was planned.
+            ("bound_bytes", _DOUBLE),
+            ("bound_theta", _DOUBLE),
+            ("loads_before", pa.list_(_DOUBLE)),
+            ("loads_after", pa.list_(_DOUBLE)),
+            ("seconds", _DOUBLE),
+        ]
+    ),
+    "plan_moves": pa.schema(
+        [
+            ("plan_id", _TEXT),
+            ("interval_id", _TEXT),
+            ("key", _TEXT),
+            ("from_channel", _INT),
+            ("to_channel", _INT),
+            ("state_bytes", _DOUBLE),
+            ("cost", _DOUBLE),
+        ]
+    ),
+    "functions": pa.schema(
+        [
+            ("version", _LONG),
+            ("interval_id", _TEXT),
+            ("channels", _INT),
+            ("key_type", _TEXT),
+            ("digest", _TEXT),
+            ("slots", pa.list_(_INT)),
+            ("routes", _ROUTES),
+            ("splits", _SHARES),
+            ("memo", _TEXT),
+        ]
+    ),
+    # The switch: the highest epoch is the active one; its state is `state` at `state_version`.
+    "epochs": pa.schema(
+        [
+            ("epoch", _LONG),
+            ("kind", _TEXT),
+            ("interval_id", _TEXT),
+            ("function_version", _LONG),
+            ("state_version", _LONG),
+            ("plan_id", _TEXT),
+            ("published_at", pa.timestamp("us", tz="UTC")),
+        ]
+    ),
+}
+
+
+def arrow_key(key_type: KeyType) -> pa.DataType:
+    """The type of a column of keys."""
+    return _LONG if key_type == "long" else _TEXT
+
+
+def has_own_keys(table: str) -> bool:
+    """Whether the table has a column of keys in their own type; elsewhere they are text."""
+    return bool(_KEY in SCHEMAS[table].types)
+
+
+def schema_of(table: str, key_type: KeyType) -> pa.Schema:
+    """The columns of a table of a pipeline with such keys.
+
+    >>> schema_of("state", "long").field("key").type
+    DataType(int64)
+    """
+    return pa.schema([(f.name, arrow_key(key_type) if f.type == _KEY else f.type) for f in SCHEMAS[table]])

@@ -1,0 +1,84 @@
+"""`rebalance status`: where a pipeline stands, and what its last intervals did."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rich.console import Console
+from rich.table import Table
+
+from rebalance.pipeline.file import Pipeline
+from rebalance.storage.history import IntervalRecord, read_history
+from rebalance.storage.reader import Opened, open_tables
+from rebalance.view.words import bytes_in_words, new_table
+
+_COLUMNS = (
+    "interval",
+    "events",
+    "hash\nalone",
+    "max/mean\nbefore",
+    "plan\npredicts",
+    "next one\nreached",
+    "slowest/mean\ntask seconds",
+    "routes",
+    "keys\nmoved",
+    "bytes\nmoved",
+    "decision and reason",
+)
+
+
+@dataclass(frozen=True)
+class Status:
+    """A pipeline at its active epoch, and its last intervals, oldest first."""
+
+    pipeline: Pipeline
+    opened: Opened
+    intervals: Sequence[IntervalRecord]
+
+
+def status(pipeline: Pipeline, last: int) -> Status:
+    """Where the pipeline stands, with its `last` intervals."""
+    return Status(pipeline, open_tables(pipeline.tables), read_history(pipeline.tables, last))
+
+
+def print_status(found: Status, console: Console) -> None:
+    """Show it."""
+    epoch, function, planning = found.opened.epoch, found.opened.function, found.pipeline.planning
+    console.print(
+        f"[bold]{found.pipeline.name}[/]: epoch {epoch.epoch} ({epoch.kind}) of interval {epoch.interval_id}, "
+        f"function v{function.version} with {function.channels} channels, {len(function.routes):,} routes, {len(function.splits):,} splits; "
+        f"planner {planning.planner}, θ_max {planning.theta_max:g}, mode {planning.mode}"
+    )
+    console.print(history_table(found.intervals))
+
+
+def history_table(records: Sequence[IntervalRecord]) -> Table:
+    """One line per interval: loads, seconds, what the plan did and why."""
+    table = new_table(
+        *_COLUMNS, title="max/mean is the load of the fullest channel over the mean: 1.00 is perfectly even"
+    )
+    for column in table.columns[1:-1]:
+        column.justify = "right"
+    table.columns[0].no_wrap = True
+    table.columns[-1].min_width = 24
+    for record in records:
+        table.add_row(*_cells(record))
+    return table
+
+
+def _cells(record: IntervalRecord) -> tuple[str, ...]:
+    seconds, applied = record.task_seconds, record.kind == "migrate"
+    return (
+        record.interval_id,
+        f"{record.events:,}",
+        f"{record.without:.2f}",
+        f"{record.before:.2f}",
+        f"{record.predicted:.2f}" if record.decision else "",
+        f"{record.reached:.2f}" if record.reached else "",
+        f"{max(seconds):.2f}/{sum(seconds) / len(seconds):.2f}",
+        f"{record.routes:,}",
+        f"{record.moved_keys:,}" if applied else "0",
+        bytes_in_words(record.moved_bytes) if applied else "0 B",
+        f"{record.decision}: {record.reason}" if record.decision else "not planned yet",
+    )

@@ -1,0 +1,31 @@
+"""Which trouble is final: a retry cannot cure it."""
+
+from __future__ import annotations
+
+import inspect
+
+import pytest
+
+from rebalance import errors
+
+FINAL = {
+    "RebalanceError": False,
+    # Somebody has to change the file, the source, the operator or the planner, or run another step first.
+    "ConfigError": True,
+    "SourceError": True,
+    "OrderError": True,
+    "QualityError": True,
+    "PlannerError": True,
+    "StalePlanError": True,
+    "OperatorError": True,
+    # Passes by itself: the move is made anew, the other writer ends, the next try finds the machine as it should be.
+    "MigrationError": False,
+    "LockedError": False,
+    "EnvironmentMissingError": False,
+}
+CLASSES = dict(inspect.getmembers(errors, inspect.isclass))
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_an_error_says_whether_a_retry_can_cure_it(name: str) -> None:
+    assert CLASSES[name].final is FINAL[name]
