@@ -68,9 +68,13 @@ def load_operator(file: str | Path, parameters: Mapping[str, Any] | None = None)
     if spec is None or spec.loader is None:
         raise ConfigError(f"operator.file = {str(path)!r} is not a Python file.")
     module = importlib.util.module_from_spec(spec)
-    # Known under its name while it runs: dataclasses look their module up where annotations are texts.
+    # Known under its name while it runs: dataclasses look their module up where annotations are texts. Not longer: functions of a
+    # module that is known are sent to Spark's workers by name, and no worker could import this one.
     sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
+    try:
+        spec.loader.exec_module(module)
+    finally:
+        del sys.modules[spec.name]
     operator = getattr(module, "OPERATOR", None)
     wanted = ("name", "mergeable", "rows", "results", "state", "cost")
     missing = [part for part in wanted if not hasattr(operator, part)]
