@@ -10,9 +10,11 @@ from hypothesis import given, settings
 
 from rebalance.errors import ConfigError
 from rebalance.partition import SLOTS
-from rebalance.planners.frugal.board import choose, prices_of, shortlist, task_of
+from rebalance.planners.frugal.draft import choose
 from rebalance.planners.frugal.frugal import Frugal
+from rebalance.planners.frugal.prices import prices_of, shortlist
 from rebalance.planners.frugal.program import MOST_VARIABLES, solved
+from rebalance.planners.frugal.task import task_of
 from rebalance.planners.registry import make_planner
 from rebalance.planning.model import Floats, Ints, KeyStats, Limits, Request
 from rebalance.simulate.intervals import steps

@@ -37,11 +37,14 @@ from typing import ClassVar
 import numpy as np
 
 from rebalance.errors import ConfigError
-from rebalance.planners.frugal.board import Prices, Task, prices_of, settle, shortlist, task_of
+from rebalance.planners.frugal.draft import drafted, with_moves_taken_back
 from rebalance.planners.frugal.exchange import MOST_KEYS, exchanged, missed_by
+from rebalance.planners.frugal.prices import Prices, prices_of, shortlist
 from rebalance.planners.frugal.program import solved
 from rebalance.planners.frugal.table import fewest_routes, least_theta
+from rebalance.planners.frugal.task import Task, task_of
 from rebalance.planning.bounds import least_migration
+from rebalance.planning.heaviest import heaviest
 from rebalance.planning.measure import channel_loads, thetas
 from rebalance.planning.model import Indices, Ints, Limits, Proposal, Request
 
@@ -141,7 +144,7 @@ def _search(request: Request, task: Task, route: float, theta: float) -> _Plan:
 
 def _attempt(task: Task, prices: Prices, max_routes: int, banned: tuple[int, ...] = ()) -> _Plan:
     """Step 2 to 5 with these keys staying."""
-    channel, missed = settle(task, prices, np.array(banned, dtype=np.int64))
+    channel, missed = drafted(task, prices, np.array(banned, dtype=np.int64))
     if _small(task):
         channel, missed = exchanged(task, channel, max(_routes(task, channel), max_routes))
     return replace(_described(task, channel, missed), banned=banned)
@@ -197,32 +200,9 @@ def _at_higher_price(
 
 def _fill_table(task: Task, plan: _Plan, max_routes: int) -> _Plan:
     """Let keys that went home only for the table stay away after all, dearest first, as long as there is room in it."""
-    from rebalance.planners.frugal import board_kernel as kernel
-
     back = plan.moved[(plan.channel[plan.moved] == task.home[plan.moved]) & (task.start[plan.moved] >= 0)]
-    back = back[np.argsort(-task.state[back], kind="stable")][: max(max_routes - plan.routes, 0)]
-    channel = plan.channel.copy()
-    channels = len(task.high)
-    load = task.other_load + np.bincount(channel, weights=task.cost, minlength=channels)
-    count = task.other_count + np.bincount(channel, minlength=channels)
-    nothing = np.zeros(0, dtype=np.int32)
-    board = kernel.Board(
-        cost=task.cost,
-        price=task.state,
-        home=task.home,
-        channel=channel,
-        settled=np.ones(len(channel), dtype=np.bool_),
-        order=nothing,
-        ends=np.zeros(channels + 1, dtype=np.int64),
-        load=load,
-        low=task.low,
-        high=task.high,
-        count=count,
-        most=task.most,
-        rounding=task.rounding,
-    )
-    kernel.take_back(board, back, task.start)
-    return _described(task, channel, plan.missed)
+    back = back[heaviest(task.state[back], max_routes - plan.routes)]
+    return _described(task, with_moves_taken_back(task, plan.channel, back), plan.missed)
 
 
 def _second_thoughts(task: Task, plan: _Plan, prices: Prices, max_routes: int, good: float) -> _Plan:
@@ -231,8 +211,8 @@ def _second_thoughts(task: Task, plan: _Plan, prices: Prices, max_routes: int, g
     """
     cost, small = task.cost, _small(task)
     number = max(_SECOND_THOUGHTS, _MORE_THOUGHTS // len(task.high) if small else 0)
-    heaviest = plan.moved[np.argsort(-cost[plan.moved], kind="stable")][:number]
-    for k in heaviest[cost[heaviest] > (0.0 if small else (task.high - prices.load).max() / 4)].tolist():
+    heavy = plan.moved[heaviest(cost[plan.moved], number)]
+    for k in heavy[cost[heavy] > (0.0 if small else (task.high - prices.load).max() / 4)].tolist():
         if plan.missed == 0.0 and plan.bytes <= good:
             return plan
         other = _attempt(task, prices, max_routes, (*plan.banned, k))
@@ -281,7 +261,7 @@ def _by_program(request: Request, theta: float, most: int, plan: _Plan) -> _Plan
 
 
 def _theta(request: Request) -> float:
-    """max θ(d) as things are, of the channels that stay."""
+    """max θ(d) as things are, of the open channels."""
     stays = ~request.stranded(request.current)
     load = channel_loads(request.stats.cost[stays], request.current[stays], request.channels)
-    return float(thetas(load, request.fair).max(initial=request.limits.theta_max))
+    return float(thetas(load, request.fair)[request.open].max(initial=request.limits.theta_max))

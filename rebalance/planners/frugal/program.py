@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rebalance.planners.frugal.board import Task
+from rebalance.planners.frugal.task import Task
 from rebalance.planning.model import Floats, Indices, Ints
 
 if TYPE_CHECKING:
