@@ -79,7 +79,7 @@ class Frugal:
 
     def __post_init__(self) -> None:
         if self.max_keys is not None and self.max_keys < 1:
-            raise ConfigError(f"max_keys must be at least 1, got {self.max_keys}. Leave it out for any number.")
+            raise ConfigError(f"max_keys is {self.max_keys}; it must be at least 1. Leave it out for any number")
 
     def propose(self, request: Request) -> Proposal:
         """The cheapest plan found."""

@@ -75,7 +75,7 @@ class StStream:
             raise ConfigError(f"theta is {self.theta}; it must be at least 0 and below 1, for example 0.3")
         for name, weight in (("p", self.p), ("q", self.q)):
             if not 0 <= weight <= 1:
-                raise ConfigError(f"{name} is {weight}; it is a weight from 0 to 1")
+                raise ConfigError(f"{name} is {weight}; it must be from 0 to 1")
 
     def propose(self, request: Request) -> Proposal:
         """Both tiers."""
