@@ -26,7 +26,9 @@ BAD: list[tuple[str, dict[str, Any], str]] = [
         (name, {"rounds": 0}, "rounds is 0; it must be a whole number from 1 to 100")
         for name in ("halving", "doubling")
     ),
+    ("halving", {"tokens": 0}, "tokens is 0; it must be a power of two from 1 to 4096"),
     ("halving", {"tokens": 3}, "tokens is 3; it must be a power of two from 1 to 4096"),
+    ("doubling", {"tokens": 2}, "no parameter 'tokens'"),
     ("ststream", {"theta": 1.0}, "theta is 1.0; it must be at least 0 and below 1"),
     ("ststream", {"p": 2}, "p is 2; it must be from 0 to 1"),
     ("ststream", {"q": -1}, "q is -1; it must be from 0 to 1"),
