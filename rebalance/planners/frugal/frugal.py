@@ -20,7 +20,8 @@ from `rebalance.planning.bounds` what a plan must cost at least, and looks for t
 8. *Program.* Of very few keys (`program.MOST_VARIABLES`), unless the plan is at its bound already, HiGHS goes on from the plan until it is proven
    to be within 1 % of the best, or for so many nodes of its search tree.
 
-Guarantees: deterministic; moves nothing within the limits; routes ≤ max_routes where keys can go home; a second plan on the result moves
+Guarantees: deterministic, on every processor (`rebalance.planning.exact`): loads are exact, and all else is plain arithmetic from left to
+right, in loops or in sorts that are stable; moves nothing within the limits; routes ≤ max_routes where keys can go home; a second plan on the result moves
 nothing. No guarantee to come within θ_max whenever that is possible (it is NP-hard), but the plan's certified gap says how
 far from the best it is at most. Where a key is too heavy for any channel it gets one to itself and the others share what is left.
 If max_bytes or max_routes cannot be met within θ_max, the least θ at which they are is looked for.

@@ -10,8 +10,9 @@ hashing, its section 4 (policy and redistribution) and 6 (skew, workloads, table
 - A round changes the tokens (how, is the planner's). Each channel is rebalanced at most `rounds` times per plan. All rounds are
   simulated on the interval's statistics, so only the last ring is ever moved to.
 
-After a change the state of every key whose channel changed is moved before the next interval (the paper's future work). The paper itself
-leaves state where it was made and merges partial states at the end.
+What becomes of state after a change is a setting of the pipeline (`planning.consistency`), not of the planner: `move` takes it along
+before the next interval (the paper's future work); `merge` leaves it where it was made and merges partial states at the end (the
+paper's own, mergeable operators only).
 
 Ours, beyond the paper:
 
