@@ -191,6 +191,22 @@ def test_limits_that_do_not_allow_theta_max_are_held_and_said() -> None:
     assert any("max_bytes or max_routes do not allow θ_max 0" in note for note in proposal.notes)
 
 
+def test_a_key_pinned_to_a_drained_channel_does_not_keep_the_others_from_a_plan_within_the_limits() -> None:
+    request = request_of(
+        cost=[2, 4, 4, 4, 4],
+        home=[0] * 5,
+        current=[2, 0, 0, 0, 0],
+        channels=3,
+        excluded=[2],
+        pinned=[0],
+        theta_max=0.0,
+        max_bytes=4,
+    )
+    channel = Frugal().propose(request).channel
+    assert channel[0] == 2
+    assert moved_bytes(request, channel) == 4
+
+
 def test_the_keys_to_shed_are_the_cheapest_combination() -> None:
     cost, price = np.array([5.0, 4.0, 3.0]), np.array([5.5, 4.6, 4.0])
     assert sorted(choose(cost, price, 7.0, 8.0).tolist()) == [1, 2]  # 4 + 3 for 8.6, not 5 + 3 for 9.5
