@@ -7,11 +7,14 @@ row `source` of the arrays. Rows are changed in place.
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rebalance.compiled import compiled
+from rebalance.planning.exact import TOLERANCE
+from rebalance.planning.exact_kernel import clearly_less
 from rebalance.planning.model import Floats, Indices, Ints
 from rebalance.simulate.mixing_kernel import bin_of, two_bins
 
@@ -72,41 +75,44 @@ def two_choices(tuples: int, first: int, seed: np.uint64, loads: Indices) -> Int
     return out
 
 
-@compiled
-def head_choices(
-    keys: Ints,
-    first: int,
-    hashes: Hashes,
-    theta: float,
-    epsilon: float,
-    loads: Indices,
-    seen: Indices,
-    counts: Ints,
-    choices: Indices,
-    refresh: Indices,
-    lowest: Indices,
-    known: Indices,
-) -> Ints:
-    """D-Choices and, when every `choices` is the number of channels from the start, W-Choices.
+class HeadSources(NamedTuple):
+    """What each source of D- and W-Choices knows; rows are by source."""
 
-    `seen` counts a source's tuples, `counts` those of each key, `refresh` says at how many tuples d is computed anew, `lowest` holds
-    the least load and the first channel that can have it, `known` the same for the choices of head keys.
-    """
-    sources, channels = loads.shape
+    #: Tuples sent to each channel.
+    loads: Indices
+    #: Tuples seen.
+    seen: Indices
+    #: Tuples of each key.
+    counts: Ints
+    #: d: choices of a head key.
+    choices: Indices
+    #: At how many tuples d is computed anew.
+    refresh: Indices
+    #: The least load, and the first channel that can have it.
+    lowest: Indices
+    #: The same for the choices of head keys: see `least_of_choices`.
+    known: Indices
+
+
+@compiled
+def head_choices(keys: Ints, first: int, hashes: Hashes, theta: float, epsilon: float, sources: HeadSources) -> Ints:
+    """D-Choices and, when every `choices` is the number of channels from the start and stays, W-Choices."""
+    number, channels = sources.loads.shape
     out = np.empty(len(keys), np.int32)
     for i in range(len(keys)):
-        source, key = (first + i) % sources, keys[i]
-        load = loads[source]
-        seen[source] += 1
-        counts[source, key] += 1
-        if seen[source] >= refresh[source]:
-            choices[source] = enough_choices(counts[source], seen[source], theta, epsilon, channels)
-            refresh[source] = seen[source] + max(seen[source] // 10, LEAST_WAIT)
-        d = choices[source] if counts[source, key] >= theta * seen[source] else 2
+        source, key = (first + i) % number, keys[i]
+        load, counts = sources.loads[source], sources.counts[source]
+        sources.seen[source] += 1
+        seen = sources.seen[source]
+        counts[key] += 1
+        if seen >= sources.refresh[source]:
+            sources.choices[source] = enough_choices(counts, seen, theta, epsilon, channels)
+            sources.refresh[source] = seen + max(seen // 10, LEAST_WAIT)
+        d = sources.choices[source] if counts[key] >= theta * seen else 2
         if d >= channels:
-            chosen = least_of_all(load, lowest[source])
+            chosen = least_of_all(load, sources.lowest[source])
         else:
-            chosen = least_of_choices(key, hashes[key], d, load, known[source, key & (REMEMBERED - 1)])
+            chosen = least_of_choices(key, hashes[key], d, load, sources.known[source, key & (REMEMBERED - 1)])
         load[chosen] += 1
         out[i] = chosen
     return out
@@ -160,7 +166,7 @@ def enough_choices(counts: Ints, seen: int, theta: float, epsilon: float, channe
     if len(p) == 0:
         return 2
     total, n = p.sum(), float(channels)
-    d: int = max(2, math.ceil(p[0] * n))
+    d: int = max(2, math.ceil(p[0] * n * (1 - TOLERANCE)))
     while d < channels and not fits(p, total, d, n, epsilon):
         d += 1
     return min(d, channels)
@@ -181,6 +187,6 @@ def fits(p: Floats, total: float, d: int, n: float, epsilon: float) -> bool:
         prefix += p[h]
         b = n - n * math.pow((n - 1.0) / n, float((h + 1) * d))
         load = prefix + math.pow(b / n, float(d)) * (total - prefix) + math.pow(b / n, 2.0) * (1.0 - total)
-        if load > b * (1.0 / n + epsilon):
+        if clearly_less(b * (1.0 / n + epsilon), load):
             return False
     return True

@@ -78,4 +78,4 @@ class Cluster:
     def speeds(self) -> Floats:
         """Tuples per unit of time, by phase and channel; the mean over channels is 1 in every phase."""
         capacity = np.array(self.capacities, dtype=np.float64)
-        return np.asarray(capacity / capacity.mean(axis=1, keepdims=True))
+        return np.asarray(capacity / (np.cumsum(capacity, axis=1)[:, -1:] / self.channels))

@@ -25,9 +25,9 @@ from typing import ClassVar
 import numpy as np
 
 from rebalance.errors import ConfigError
-from rebalance.planners.splitting.delegation import Rule
+from rebalance.planners.splitting.delegation import Rule, check_thresholds
 from rebalance.planning.model import Floats, Indices, Ints
-from rebalance.simulate.grouping import Grouping, Router, Setting, random_choices_over
+from rebalance.simulate.grouping import Grouping, Router, Setting, check_bound, random_choices_over
 
 
 @dataclass(frozen=True)
@@ -46,10 +46,10 @@ class ConsistentGrouping(Grouping):
     settle: bool = True
 
     def __post_init__(self) -> None:
-        if self.alpha < 1 or self.epsilon < 0:
-            raise ConfigError(f"alpha must be at least 1 and epsilon not negative, got {self.alpha} and {self.epsilon}")
-        if not 0 < self.idle <= self.busy:
-            raise ConfigError(f"idle must be above 0 and at most busy, got idle = {self.idle}, busy = {self.busy}")
+        if self.alpha < 1:
+            raise ConfigError(f"alpha is {self.alpha}; it must be at least 1, the virtual workers of each channel")
+        check_bound(self.epsilon)
+        check_thresholds(self.busy, self.idle)
 
     def start(self, setting: Setting) -> Router:
         """Keeps PoRC's loads per source; one map from virtual workers to channels for all."""

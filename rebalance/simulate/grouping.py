@@ -127,9 +127,9 @@ class BoundedRing(Grouping):
     points: int = 1
 
     def __post_init__(self) -> None:
-        _check_epsilon(self.epsilon)
+        check_bound(self.epsilon)
         if self.points < 1:
-            raise ConfigError(f"points is {self.points}; a channel needs at least one on the ring")
+            raise ConfigError(f"points is {self.points}; it must be at least 1, the points of each channel on the ring")
 
     def start(self, setting: Setting) -> Router:
         """Keeps loads per source."""
@@ -153,7 +153,7 @@ class RandomChoices(Grouping):
     epsilon: float = 0.01
 
     def __post_init__(self) -> None:
-        _check_epsilon(self.epsilon)
+        check_bound(self.epsilon)
 
     def start(self, setting: Setting) -> Router:
         """Keeps loads per source."""
@@ -176,26 +176,26 @@ class HeadChoices(Grouping):
     all_channels: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        if self.theta <= 0 or self.epsilon < 0:
-            raise ConfigError(f"theta must be above 0 and epsilon not negative, got {self.theta} and {self.epsilon}")
+        if not self.theta > 0:
+            raise ConfigError(f"theta is {self.theta}; it must be above 0, for example 0.2")
+        check_bound(self.epsilon)
 
     def start(self, setting: Setting) -> Router:
         """Keeps loads and exact key counts per source."""
-        from rebalance.simulate.choices_kernel import LEAST_WAIT, REMEMBERED, head_choices
+        from rebalance.simulate.choices_kernel import LEAST_WAIT, REMEMBERED, HeadSources, head_choices
 
-        never = np.iinfo(np.int64).max
-        loads, seen = _loads(setting), _per_source(setting)
-        counts = np.zeros((setting.sources, len(setting.hashes)), np.int32)
-        choices = np.full(setting.sources, setting.channels if self.all_channels else 2, np.int64)
-        refresh = np.full(setting.sources, never if self.all_channels else LEAST_WAIT, np.int64)
-        lowest = np.zeros((setting.sources, 2), np.int64)
-        known = np.full((setting.sources, REMEMBERED, 4), -1, np.int64)
-        theta = self.theta / setting.channels
-        return Router(
-            lambda keys, first: head_choices(
-                keys, first, setting.hashes, theta, self.epsilon, loads, seen, counts, choices, refresh, lowest, known
-            )
+        number, never = setting.sources, np.iinfo(np.int64).max
+        sources = HeadSources(
+            loads=_loads(setting),
+            seen=_per_source(setting),
+            counts=np.zeros((number, len(setting.hashes)), np.int32),
+            choices=np.full(number, setting.channels if self.all_channels else 2, np.int64),
+            refresh=np.full(number, never if self.all_channels else LEAST_WAIT, np.int64),
+            lowest=np.zeros((number, 2), np.int64),
+            known=np.full((number, REMEMBERED, 4), -1, np.int64),
         )
+        theta = self.theta / setting.channels
+        return Router(lambda keys, first: head_choices(keys, first, setting.hashes, theta, self.epsilon, sources))
 
 
 @dataclass(frozen=True)
@@ -250,6 +250,9 @@ def _per_source(setting: Setting) -> Indices:
     return np.zeros(setting.sources, np.int64)
 
 
-def _check_epsilon(epsilon: float) -> None:
+def check_bound(epsilon: float) -> None:
+    """Refuse a bound below the mean load: it cannot be kept."""
     if epsilon < 0:
-        raise ConfigError(f"epsilon is {epsilon}; a bound below the mean load cannot be kept, give 0 or more")
+        raise ConfigError(
+            f"epsilon is {epsilon}; it must be at least 0, for a bound below the mean load cannot be kept"
+        )

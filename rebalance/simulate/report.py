@@ -50,7 +50,7 @@ def outcome_table(outcomes: Sequence[Outcome], seconds: Sequence[float], title: 
         table.add_row(
             outcome.scheme,
             f"{outcome.imbalance[-1]:.4f}",
-            f"{outcome.settled_imbalance:.3f}",
+            f"{outcome.final_imbalance:.3f}",
             f"{outcome.memory[-1]:,}",
             f"{outcome.replication:.2f}",
             _time(float(outcome.latency.mean(dtype=np.float64))),

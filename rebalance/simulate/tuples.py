@@ -76,7 +76,7 @@ class Outcome:
         return np.asarray(self.utilisation.max(axis=1) - self.utilisation.mean(axis=1))
 
     @property
-    def settled_imbalance(self) -> float:
+    def final_imbalance(self) -> float:
         """Mean of `slot_imbalance` over the last quarter of the slots: what a scheme that adapts has come to."""
         return float(self.slot_imbalance[-max(len(self.slot_imbalance) // 4, 1) :].mean())
 
@@ -157,17 +157,18 @@ class _Channels:
     """The channels of one run."""
 
     def __init__(self, cluster: Cluster, stream: Stream, load: float) -> None:
-        n = cluster.channels
-        self.stream, self.speed = stream, cluster.speeds
+        from rebalance.simulate.queue_kernel import Phases, Queues
+
+        n, speed = cluster.channels, cluster.speeds
+        self.stream = stream
         #: Tuples per unit of time.
         self.rate = load * n
-        self.starts = np.ceil(np.array(cluster.begins) * len(stream)).astype(np.int64)
-        # What a channel's own clock shows when each phase begins.
-        lengths = np.diff(self.starts)[:, None] / self.rate
-        self.done_before = np.vstack([np.zeros((1, n)), np.cumsum(lengths * self.speed[:-1], axis=0)])
-        self.busy_until = np.zeros(n)
-        self.seen = np.zeros((len(stream.hashes), (n + 63) // 64), np.uint64)
-        self.keys = np.zeros(n, np.int64)
+        starts = np.ceil(np.array(cluster.begins) * len(stream)).astype(np.int64)
+        lengths = np.diff(starts)[:, None] / self.rate
+        done_before = np.vstack([np.zeros((1, n)), np.cumsum(lengths * speed[:-1], axis=0)])
+        self.phases = Phases(self.rate, starts, speed, done_before)
+        seen = np.zeros((len(stream.hashes), (n + 63) // 64), np.uint64)
+        self.queues = Queues(np.zeros(n), seen, np.zeros(n, np.int64))
         self.loads = np.zeros(n, np.int64)
         self.latency = np.zeros(len(stream), np.float32)
         self._in_slot, self._service = np.zeros(n, np.int64), np.zeros(n)
@@ -176,12 +177,14 @@ class _Channels:
     @property
     def distinct(self) -> int:
         """Keys that have come so far."""
-        return int(np.count_nonzero(self.seen.any(axis=1)))
+        return int(np.count_nonzero(self.queues.seen.any(axis=1)))
 
     def clock(self, tuples: int) -> Floats:
         """Tuples each channel could have served when so many have arrived."""
-        phase = int(np.searchsorted(self.starts, tuples, side="right")) - 1
-        return np.asarray(self.done_before[phase] + self.speed[phase] * ((tuples - self.starts[phase]) / self.rate))
+        starts = self.phases.starts
+        phase = int(np.searchsorted(starts, tuples, side="right")) - 1
+        since = (tuples - starts[phase]) / self.rate
+        return np.asarray(self.phases.done_before[phase] + self.phases.speed[phase] * since)
 
     def slot(self, router: Router, first: int, end: int) -> tuple[Indices, Indices, Indices, Floats, Floats]:
         """Route and serve the tuples first..end-1: loads, queues, keys, service and mean latencies at the end of the slot."""
@@ -189,26 +192,14 @@ class _Channels:
 
         keys = self.stream.keys[first:end]
         channel, arrived, latency = router.route(keys, first), np.zeros_like(self.loads), self.latency[first:end]
-        serve(
-            keys,
-            channel,
-            first,
-            self.rate,
-            self.starts,
-            self.speed,
-            self.done_before,
-            self.busy_until,
-            self.seen,
-            self.keys,
-            arrived,
-            latency,
-        )
+        serve(keys, channel, first, self.phases, self.queues, arrived, latency)
         self.loads += arrived
         service = self.clock(end)
         self._in_slot, self._available, self._service = arrived, service - self._service, service
         with np.errstate(invalid="ignore"):
             mean = np.bincount(channel, weights=latency, minlength=len(arrived)) / arrived
-        return self.loads.copy(), waiting(self.busy_until, service), self.keys.copy(), service, mean
+        left = waiting(self.queues.busy_until, service)
+        return self.loads.copy(), left, self.queues.distinct.copy(), service, mean
 
     def utilisation(self) -> Floats:
         """Of the last slot: tuples assigned over tuples that could have been served."""

@@ -23,6 +23,8 @@ from numpy.typing import NDArray
 
 from rebalance.errors import ConfigError
 from rebalance.partition import consistent_ring, slots_of
+from rebalance.planning.exact import TOLERANCE, total
+from rebalance.planning.measure import channel_loads
 from rebalance.planning.model import Floats, Indices, Ints
 
 #: Times every key of the hot channel is offered another frequency before an unreachable f is given up.
@@ -108,9 +110,12 @@ class Workload:
 
 
 def zipf(keys: int, z: float) -> Floats:
-    """Frequencies ∝ 1 / rank^z, largest first, summing to 1."""
-    weights = np.arange(1, keys + 1, dtype=np.float64) ** -z
-    return np.asarray(weights / weights.sum(), dtype=np.float64)
+    """Frequencies ∝ 1 / rank^z, largest first, summing to 1.
+
+    Powers differ in the last of their 53 bits between processors: they are rounded to 24, where they do not.
+    """
+    weights = (np.arange(1, keys + 1, dtype=np.float64) ** -z).astype(np.float32).astype(np.float64)
+    return np.asarray(weights / total(weights), dtype=np.float64)
 
 
 def _next_frequency(
@@ -127,8 +132,8 @@ def _next_frequency(
     done = f == 0 or kernel.swap(frequency, home, order[:half], order[half : 2 * half], -1, drift, enough)
     if done:
         return frequency, float(np.abs(drift).max() * channels)
-    load = np.bincount(home, weights=frequency, minlength=channels)
-    cool = rng.permutation(np.flatnonzero(load <= load.mean() * (1 + 1e-9)))
+    load = channel_loads(frequency, home, channels)
+    cool = rng.permutation(np.flatnonzero(load <= total(load) / channels * (1 + TOLERANCE)))
     best, change = frequency, -1.0
     # A channel that has cooled so far may not get hot enough: then another one.
     for hot in cool.tolist():

@@ -8,6 +8,7 @@ from math import ceil
 
 import mmh3
 
+from rebalance.planning.exact import TOLERANCE, clearly_less
 from tests.reference.spread import Grouping as Queues
 
 MASK = 2**64 - 1
@@ -185,8 +186,8 @@ def find_d(counts: dict[int, int], seen: int, theta: float, epsilon: float, n: i
     p = sorted((c / seen for c in counts.values() if c >= theta * seen), reverse=True)
     if not p:
         return 2
-    for d in range(max(2, ceil(p[0] * n)), n):
-        if all(load <= b * (1 / n + epsilon) for load, b in prefixes(p, d, n)):
+    for d in range(max(2, ceil(p[0] * n * (1 - TOLERANCE))), n):
+        if not any(clearly_less(b * (1 / n + epsilon), load) for load, b in prefixes(p, d, n)):
             return d
     return n
 

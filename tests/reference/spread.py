@@ -9,6 +9,8 @@ from collections import deque
 from fractions import Fraction
 from math import ceil
 
+from rebalance.planning.exact import TOLERANCE, clearly_less, first_greatest, first_least
+
 Loads = list[float]
 #: Tuples of each key in each bin.
 Placed = list[dict[int, int]]
@@ -36,7 +38,7 @@ def least_loaded(load: Loads, keys: list[tuple[int, list[int]]]) -> Placed:
     for tuples, bins in keys:
         where: dict[int, int] = {}
         for _ in range(tuples):
-            d = min(bins, key=lambda d: load[d])
+            d = bins[first_least([load[d] for d in bins])]
             load[d] += 1
             where[d] = where.get(d, 0) + 1
         placed.append(where)
@@ -84,7 +86,7 @@ def two_random(load: Loads, keys: list[tuple[int, int]], bins: list[int]) -> Pla
         where: dict[int, int] = {}
         for t in range(tuples):
             a, b = (bins[choice(slot, 2 * t + i, len(bins))] for i in (1, 2))
-            d = b if load[b] < load[a] else a
+            d = b if clearly_less(load[b], load[a]) else a
             load[d] += 1
             where[d] = where.get(d, 0) + 1
         placed.append(where)
@@ -94,12 +96,12 @@ def two_random(load: Loads, keys: list[tuple[int, int]], bins: list[int]) -> Pla
 def enough_choices(p: list[float], n: int, epsilon: float) -> int:
     """D-Choices: the least d with which every prefix of the head fits the bins it is expected to reach."""
     tail = 1 - sum(p)
-    for d in range(max([2] + [ceil(share * n) for share in p]), n):
+    for d in range(max([2] + [ceil(share * n * (1 - TOLERANCE)) for share in p]), n):
         fits = True
         for h in range(1, len(p) + 1):
             b = n - n * ((n - 1) / n) ** (h * d)
             expected = sum(p[:h]) + (b / n) ** d * sum(p[h:]) + (b / n) ** 2 * tail
-            fits = fits and expected <= b * (1 / n + epsilon)
+            fits = fits and not clearly_less(b * (1 / n + epsilon), expected)
         if fits:
             return d
     return n
@@ -113,14 +115,14 @@ def published_choices(p: list[float], n: int, epsilon: float) -> int:
         by_one, by_all = 1 - missed, 1 - missed ** len(p)
         one = top + by_one**d * (head - top) + by_one**2 * (1 - head)
         whole = head + by_all**2 * (1 - head)
-        if one <= by_one + epsilon and whole <= by_all + epsilon:
+        if not (clearly_less(by_one + epsilon, one) or clearly_less(by_all + epsilon, whole)):
             return d
     return n
 
 
 def least_bins(p: float, n: int, epsilon: float) -> int:
     """No key with share p of the load fits into fewer bins."""
-    return ceil(p * n / (1 + epsilon) - 1e-9)
+    return ceil(p * n / (1 + epsilon) * (1 - TOLERANCE))
 
 
 class Grouping:
@@ -137,8 +139,8 @@ class Grouping:
         off = too_many(utilisation, self.workers)
         fewer, more = [u > busy for u in utilisation], [u < idle for u in utilisation]
         if settle:
-            fewer = [e > 1 or (e > Fraction(1, 2) and asks) for e, asks in zip(off, fewer, strict=True)]
-            more = [e < -1 or (e < -Fraction(1, 2) and asks) for e, asks in zip(off, more, strict=True)]
+            fewer = [clearly_less(0.5 if asks else 1, e) for e, asks in zip(off, fewer, strict=True)]
+            more = [clearly_less(e, -0.5 if asks else -1) for e, asks in zip(off, more, strict=True)]
         for queue, asks in (
             (self.busy, [asks and w > self.keep for asks, w in zip(fewer, self.workers, strict=True)]),
             (self.idle, more),
@@ -160,28 +162,27 @@ class Grouping:
             self.workers[taker] += 1
         return pairs
 
-    def _answer(self, pairs: list[tuple[int, int]], off: list[Fraction], queue: deque[int], same: list[bool]) -> None:
+    def _answer(self, pairs: list[tuple[int, int]], off: list[float], queue: deque[int], same: list[bool]) -> None:
         """Whoever waits alone gets the channel furthest from it, if one virtual worker between the two helps and it does not ask for the same."""
         for d in list(queue):
-            best: tuple[int, int] | None = None
+            possible: list[tuple[int, int]] = []
             for other in range(len(off)):
                 giver, taker = (d, other) if queue is self.busy else (other, d)
-                gain = off[giver] - off[taker]
-                can = self.workers[giver] > self.keep and not same[other] and not any(other in pair for pair in pairs)
-                if can and gain > 1 and (best is None or gain > off[best[0]] - off[best[1]]):
-                    best = giver, taker
-            if best:
-                pairs.append(best)
+                if self.workers[giver] > self.keep and not same[other] and not any(other in pair for pair in pairs):
+                    possible.append((giver, taker))
+            gains = [off[giver] - off[taker] for giver, taker in possible]
+            if gains and clearly_less(1, gains[first_greatest(gains)]):
+                pairs.append(possible[first_greatest(gains)])
                 queue.remove(d)
 
 
-def too_many(utilisation: list[float], workers: list[int]) -> list[Fraction]:
-    """By how many virtual workers each channel is off a share as strong as it shows itself, to nine decimals."""
+def too_many(utilisation: list[float], workers: list[int]) -> list[float]:
+    """By how many virtual workers each channel is off a share as strong as it shows itself."""
     holding = [d for d, w in enumerate(workers) if w > 0]
     exact = {d: Fraction(utilisation[d]) for d in holding}
     mean = sum(exact.values(), Fraction(0)) / len(holding)
     if mean == 0:
-        return [Fraction(0 if w else -1) for w in workers]
+        return [0.0 if w else -1.0 for w in workers]
     strength = {d: workers[d] / max(u, mean / 100) for d, u in exact.items()}
     best = {d: sum(workers) * strength[d] / sum(strength.values()) for d in holding}
-    return [round(w - best[d], 9) if w else Fraction(-1) for d, w in enumerate(workers)]
+    return [float(w - best[d]) if w else -1.0 for d, w in enumerate(workers)]

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-SAME = 1e-9
+from rebalance.planning.exact import TOLERANCE, first_greatest
+
 Pieces = dict[tuple[int, int], float]
 
 
@@ -77,12 +78,12 @@ def join(case: Case, pieces: Pieces) -> None:
         node = next((node for node in case.nodes if where[0] in node), [])
         if len(where) == 1 or k in case.pinned or not all(d in node for d in where):
             continue
-        most = max(where, key=lambda d: (pieces[k, d], -d))
+        most = where[first_greatest([pieces[k, d] for d in where])]
         first = case.current[k] if case.current[k] in where else most
         level = load_on(pieces, node) / sum(case.capacity[d] for d in node)
         whole = sum(pieces[k, d] for d in where)
         after = load_on(pieces, [first]) + whole - pieces[k, first]
-        if after <= (1 + case.theta) * level * case.capacity[first] * (1 + SAME):
+        if after <= (1 + case.theta) * level * case.capacity[first] * (1 + TOLERANCE):
             for d in where:
                 del pieces[k, d]
             pieces[k, first] = whole
@@ -102,7 +103,7 @@ def tier_1(case: Case, pieces: Pieces, node: list[int]) -> None:
         free = l_max[lowest] - load_on(after, [lowest])
         if case.mergeable and move_in(case, after, l_max, (c, k, d)):
             continue
-        if case.mergeable and free > SAME * l_max[lowest]:
+        if case.mergeable and free > TOLERANCE * l_max[lowest]:
             give(after, k, lowest, free)
             r.append((c - free, k, d))
         else:
@@ -127,7 +128,7 @@ def move_out(case: Case, pieces: Pieces, l_max: dict[int, float]) -> list[tuple[
     r = []
     for d in l_max:
         for c, k, _ in largest_first(case, pieces, [d]):
-            if load_on(pieces, [d]) > l_max[d] * (1 + SAME):
+            if load_on(pieces, [d]) > l_max[d] * (1 + TOLERANCE):
                 del pieces[k, d]
                 r.append((c, k, d))
     return r
@@ -137,7 +138,7 @@ def move_in(case: Case, pieces: Pieces, l_max: dict[int, float], entry: tuple[fl
     """To the lowest channel that stays within L_max; False if none does."""
     c, k, _ = entry
     for d in lowest_first(case, pieces, list(l_max)):
-        if load_on(pieces, [d]) + c <= l_max[d] * (1 + SAME):
+        if load_on(pieces, [d]) + c <= l_max[d] * (1 + TOLERANCE):
             give(pieces, k, d, c)
             return True
     return False
@@ -145,7 +146,7 @@ def move_in(case: Case, pieces: Pieces, l_max: dict[int, float], entry: tuple[fl
 
 def lower(new: list[float], old: list[float]) -> bool:
     """Whether the first that differs got smaller."""
-    different = [(a, b) for a, b in zip(new, old, strict=True) if abs(a - b) > SAME * max(a, b)]
+    different = [(a, b) for a, b in zip(new, old, strict=True) if abs(a - b) > TOLERANCE * max(a, b)]
     return bool(different) and different[0][0] < different[0][1]
 
 
@@ -160,7 +161,7 @@ def tier_2(case: Case, pieces: Pieces) -> None:
         return load_on(pieces, case.nodes[i])
 
     def is_low(i: int) -> bool:
-        return load(i) < l_min[i] * (1 - SAME)
+        return load(i) < l_min[i] * (1 - TOLERANCE)
 
     moved = True
     while moved:
@@ -169,10 +170,11 @@ def tier_2(case: Case, pieces: Pieces) -> None:
         other = sorted((i for i in every if not is_low(i)), key=lambda i: (-load(i) / case.performance[i], i))
         for turn, receiver in enumerate(low):
             for donor in rotated(other, turn):
-                least = 0.01 * mean * case.performance[receiver]
+                least = 0.01 * mean * case.performance[receiver] * (1 - TOLERANCE)
                 offered = largest_first(case, pieces, case.nodes[donor])
                 for c, k, d in [piece for piece in offered if piece[0] >= least or not is_part(pieces, piece[1])]:
-                    fits = load(receiver) + c <= l_max[receiver] and load(donor) - c >= l_min[donor]
+                    high, low = l_max[receiver] * (1 + TOLERANCE), l_min[donor] * (1 - TOLERANCE)
+                    fits = load(receiver) + c <= high and load(donor) - c >= low
                     if is_low(receiver) and fits:
                         target = lowest_first(case, pieces, case.nodes[receiver])[0]
                         del pieces[k, d]

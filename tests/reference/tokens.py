@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from rebalance.partition.hashing import ring_points
+from rebalance.planning.exact import clearly_less, first_greatest
 
 
 @dataclass
@@ -59,9 +60,9 @@ def trigger(q: dict[int, float], tau: float) -> int | None:
     """x with Q_x > Q_s (1 + τ), if there is one."""
     if len(q) < 2:
         return None
-    x = max(q, key=lambda d: (q[d], -d))
+    x = list(q)[first_greatest(list(q.values()))]
     second = max(load for d, load in q.items() if d != x)
-    return x if q[x] > second * (1 + tau) else None
+    return x if clearly_less(second * (1 + tau), q[x]) else None
 
 
 def plan(case: Case) -> tuple[list[int], list[int]]:

@@ -7,6 +7,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from rebalance.planners.splitting.dchoices import enough_choices
+from rebalance.planning.exact import clearly_less
 from rebalance.planning.model import Floats
 from rebalance.simulate.choices_kernel import enough_choices as simulated
 from tests.reference.spread import published_choices
@@ -23,7 +24,7 @@ def inner_prefixes_fit(p: list[float], d: int, n: int) -> bool:
     """Whether the head's prefixes other than the first key and the whole fit into what they reach, ε = 0."""
     for h in range(2, len(p)):
         reached = 1 - (1 - 1 / n) ** (h * d)
-        if sum(p[:h]) + reached**d * sum(p[h:]) + reached**2 * (1 - sum(p)) > reached:
+        if clearly_less(reached, sum(p[:h]) + reached**d * sum(p[h:]) + reached**2 * (1 - sum(p))):
             return False
     return True
 

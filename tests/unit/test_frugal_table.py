@@ -7,9 +7,9 @@ from itertools import product
 import numpy as np
 import pytest
 
-from rebalance.planners.frugal.board import task_of
 from rebalance.planners.frugal.frugal import Frugal
 from rebalance.planners.frugal.table import fewest_routes, least_theta
+from rebalance.planners.frugal.task import task_of
 from rebalance.planning.model import Limits
 from rebalance.simulate.intervals import steps
 from rebalance.simulate.workload import Workload

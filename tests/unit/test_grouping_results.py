@@ -67,7 +67,7 @@ def test_more_room_costs_balance_and_saves_memory() -> None:
     for settle in (True, False):
         schemes = (make_scheme("CG", epsilon=epsilon, settle=settle) for epsilon in (0.001, 0.1, 0.5))
         outcomes = [simulate_tuples(scheme, stream, Cluster.alike(10)) for scheme in schemes]
-        assert all(a.settled_imbalance < b.settled_imbalance for a, b in pairwise(outcomes))
+        assert all(a.final_imbalance < b.final_imbalance for a, b in pairwise(outcomes))
         assert all(a.memory[-1] > b.memory[-1] for a, b in pairwise(outcomes))
     # Loads from the beginning are those of the last moves too where moves go on: only the paper's rule keeps their order.
     assert all(a.imbalance[-1] < b.imbalance[-1] for a, b in pairwise(outcomes))
@@ -136,7 +136,7 @@ def test_by_the_papers_rule_a_channel_with_many_virtual_workers_stays_several_of
 
 def test_five_virtual_workers_are_too_few_for_a_fine_balance_and_a_thousand_too_many_to_move_in_time() -> None:
     """Figure 12, after the same number of slots."""
-    five, hundred, thousand = (heterogeneous("CG", alpha).settled_imbalance for alpha in (5, 100, 1000))
+    five, hundred, thousand = (heterogeneous("CG", alpha).final_imbalance for alpha in (5, 100, 1000))
     assert hundred < five / 3
     assert hundred < thousand / 3
 

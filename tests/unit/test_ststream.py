@@ -260,14 +260,6 @@ def test_the_offset_is_the_share_of_tuples_of_hot_keys_over_their_share_of_keys(
 
 
 @pytest.mark.parametrize(
-    ("wrong", "message"), [({"theta": 1.0}, "below 1"), ({"p": 2}, "p is 2"), ({"q": -1}, "q is -1")]
-)
-def test_a_wrong_parameter_is_refused(wrong: dict[str, float], message: str) -> None:
-    with pytest.raises(ConfigError, match=message):
-        StStream(**wrong)
-
-
-@pytest.mark.parametrize(
     ("nodes", "message"),
     [
         ([Node("a", (0,))], "channel 1 belongs to no node"),

@@ -10,16 +10,19 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rebalance.planners.frugal.board import Task
+from rebalance.planners.frugal.task import Task
+from rebalance.planning.heaviest import heaviest
 from rebalance.planning.model import Ints
 
 if TYPE_CHECKING:
-    from rebalance.planners.frugal.exchange_kernel import Table
+    from rebalance.planners.frugal.exchange_kernel import Places
 
 #: Most keys for which exchanges are tried.
 MOST_KEYS = 4000
 #: Moves that are looked at; about a tenth of a second.
 _WORK = 500_000
+#: What a key too many on a channel counts as, as a share of all cost: less than any load that matters, more than a rounding.
+_SURPLUS = 1e-8
 
 
 def exchanged(task: Task, channel: Ints, max_routes: int, *, thorough: bool = False) -> tuple[Ints, float]:
@@ -27,45 +30,43 @@ def exchanged(task: Task, channel: Ints, max_routes: int, *, thorough: bool = Fa
     from rebalance.planners.frugal import exchange_kernel as kernel
     from rebalance.planners.frugal.repair_kernel import repair
 
-    table = _table_of(task, channel, max_routes)
+    places = _places(task, channel, max_routes)
     work = _WORK * (10 if thorough else 1)
-    kernel.mend_all(table, work)
-    repair(table, 4 * _WORK)
-    kernel.exchange(table, np.argsort(-task.state, kind="stable"), 3 if thorough else 2, work)
-    return table.channel, float(kernel.missed(table))
+    kernel.mend_all(places, work)
+    repair(places, 4 * _WORK)
+    kernel.exchange(places, heaviest(task.state), 3 if thorough else 2, work)
+    return places.channel, float(kernel.missed(places))
 
 
 def missed_by(task: Task, channel: Ints) -> float:
     """By how much the channels miss their limits."""
     from rebalance.planners.frugal.exchange_kernel import missed
 
-    return float(missed(_table_of(task, channel, len(channel))))
+    return float(missed(_places(task, channel, len(channel))))
 
 
-def _table_of(task: Task, channel: Ints, max_routes: int) -> Table:
+def _places(task: Task, channel: Ints, max_routes: int) -> Places:
     from rebalance.planners.frugal import exchange_kernel as kernel
 
-    channels = len(task.high)
-    routes = int(np.count_nonzero(channel != task.home))
-    channel = channel.copy()
-    table = kernel.Table(
-        task.cost,
-        task.state,
-        task.current,
-        task.home,
-        task.movable,
-        channel,
-        task.other_load + np.bincount(channel, weights=task.cost, minlength=channels),
-        task.low,
-        task.high,
-        task.other_count + np.bincount(channel, minlength=channels),
-        np.empty(channels, dtype=np.int64),
-        np.empty(len(channel), dtype=np.int64),
-        np.empty(len(channel), dtype=np.int64),
-        np.array([routes, 0]),
-        max_routes - task.other_routes,
-        task.most,
-        10 * task.rounding,
+    channels, keys = len(task.high), len(channel)
+    places = kernel.Places(
+        cost=task.cost,
+        state=task.state,
+        current=task.current,
+        home=task.home,
+        movable=task.movable,
+        channel=channel.copy(),
+        load=task.load(channel),
+        low=task.low,
+        high=task.high,
+        count=task.count(channel),
+        first=np.empty(channels, dtype=np.int64),
+        after=np.empty(keys, dtype=np.int64),
+        before=np.empty(keys, dtype=np.int64),
+        spent=np.array([np.count_nonzero(channel != task.home), 0]),
+        max_routes=max_routes - task.other_routes,
+        most=task.most,
+        surplus=_SURPLUS * float(task.cost.sum()),
     )
-    kernel.fill_lists(table)
-    return table
+    kernel.fill_lists(places)
+    return places

@@ -11,10 +11,11 @@ from typing import NamedTuple
 import numpy as np
 
 from rebalance.compiled import compiled
+from rebalance.planning.exact import TOLERANCE
 from rebalance.planning.model import Floats, Indices, Ints, Mask
 
 
-class Table(NamedTuple):
+class Places(NamedTuple):
     """The keys on their channels; `channel`, `load`, `count`, the lists and `spent` change."""
 
     cost: Floats
@@ -35,209 +36,213 @@ class Table(NamedTuple):
     #: Routes now, and the moves looked at so far.
     spent: Indices
     max_routes: int
+    #: Most keys a channel may hold, and what one more counts as, in load.
     most: int
-    rounding: float
+    surplus: float
 
 
 @compiled
-def shift(table: Table, k: int, d: int) -> None:
+def shift(places: Places, k: int, d: int) -> None:
     """Put key k on channel d."""
-    a = table.channel[k]
-    if table.before[k] >= 0:
-        table.after[table.before[k]] = table.after[k]
+    a = places.channel[k]
+    if places.before[k] >= 0:
+        places.after[places.before[k]] = places.after[k]
     else:
-        table.first[a] = table.after[k]
-    if table.after[k] >= 0:
-        table.before[table.after[k]] = table.before[k]
-    table.after[k], table.before[k] = table.first[d], -1
-    if table.first[d] >= 0:
-        table.before[table.first[d]] = k
-    table.first[d] = k
-    table.load[a] -= table.cost[k]
-    table.load[d] += table.cost[k]
-    table.count[a] -= 1
-    table.count[d] += 1
-    table.spent[0] += int(d != table.home[k]) - int(a != table.home[k])
-    table.channel[k] = d
+        places.first[a] = places.after[k]
+    if places.after[k] >= 0:
+        places.before[places.after[k]] = places.before[k]
+    places.after[k], places.before[k] = places.first[d], -1
+    if places.first[d] >= 0:
+        places.before[places.first[d]] = k
+    places.first[d] = k
+    places.load[a] -= places.cost[k]
+    places.load[d] += places.cost[k]
+    places.count[a] -= 1
+    places.count[d] += 1
+    places.spent[0] += int(d != places.home[k]) - int(a != places.home[k])
+    places.channel[k] = d
 
 
 @compiled
-def fill_lists(table: Table) -> None:
+def fill_lists(places: Places) -> None:
     """The lists of the channels from `channel`."""
-    for d in range(len(table.first)):
-        table.first[d] = -1
-    for k in range(len(table.channel) - 1, -1, -1):
-        d = table.channel[k]
-        table.after[k], table.before[k] = table.first[d], -1
-        if table.first[d] >= 0:
-            table.before[table.first[d]] = k
-        table.first[d] = k
+    for d in range(len(places.first)):
+        places.first[d] = -1
+    for k in range(len(places.channel) - 1, -1, -1):
+        d = places.channel[k]
+        places.after[k], places.before[k] = places.first[d], -1
+        if places.first[d] >= 0:
+            places.before[places.first[d]] = k
+        places.first[d] = k
 
 
 @compiled
-def price(table: Table, k: int, d: int) -> float:
+def price(places: Places, k: int, d: int) -> float:
     """State that putting key k on channel d costs, or saves if it comes from there."""
-    return float(table.state[k] * (int(d != table.current[k]) - int(table.channel[k] != table.current[k])))
+    return float(places.state[k] * (int(d != places.current[k]) - int(places.channel[k] != places.current[k])))
 
 
 @compiled
-def miss(table: Table, d: int, load: float, count: int) -> float:
+def miss(places: Places, d: int, load: float, count: int) -> float:
     """By how much channel d misses its limits with this load and this many keys."""
-    over, under = load - table.high[d], table.low[d] - load
-    missed = over if over > table.rounding else 0.0
-    if under > table.rounding:
-        missed += under
-    return missed + max(count - table.most, 0) * table.rounding * 1e3
+    missed = max(load - places.high[d], 0.0) + max(places.low[d] - load, 0.0)
+    return float(missed + max(count - places.most, 0) * places.surplus)
 
 
 @compiled
-def missed(table: Table) -> float:
+def missed(places: Places) -> float:
     """By how much all channels miss their limits."""
     total = 0.0
-    for d in range(len(table.load)):
-        total += miss(table, d, table.load[d], table.count[d])
+    for d in range(len(places.load)):
+        total += miss(places, d, places.load[d], places.count[d])
     return total
 
 
 @compiled
-def after_shift(table: Table, k: int, d: int) -> float:
+def after_shift(places: Places, k: int, d: int) -> float:
     """How much the two channels of a shift miss after it, less what they miss before."""
-    a, c = table.channel[k], table.cost[k]
-    now = miss(table, a, table.load[a], table.count[a]) + miss(table, d, table.load[d], table.count[d])
-    then = miss(table, a, table.load[a] - c, table.count[a] - 1) + miss(table, d, table.load[d] + c, table.count[d] + 1)
+    a, c = places.channel[k], places.cost[k]
+    now = miss(places, a, places.load[a], places.count[a]) + miss(places, d, places.load[d], places.count[d])
+    then = miss(places, a, places.load[a] - c, places.count[a] - 1) + miss(
+        places, d, places.load[d] + c, places.count[d] + 1
+    )
     return then - now
 
 
 @compiled
-def worst(table: Table) -> int:
+def worst(places: Places) -> int:
     """What has to be mended next: the channel that misses its limits most, those that are over first; N if only the table is too
     large; -1 if nothing.
     """
     best, most = -1, 0.0
-    for d in range(len(table.load)):
-        lacking = miss(table, d, table.load[d], table.count[d])
-        if lacking > 0.0 and table.load[d] > table.low[d]:
-            lacking += table.high[d] + 1.0
+    for d in range(len(places.load)):
+        lacking = miss(places, d, places.load[d], places.count[d])
+        if lacking > 0.0 and places.load[d] > places.low[d]:
+            lacking += places.high[d] + 1.0
         if lacking > most:
             best, most = d, lacking
-    return len(table.load) if best < 0 and table.spent[0] > table.max_routes else best
+    return len(places.load) if best < 0 and places.spent[0] > places.max_routes else best
 
 
 @compiled
-def may_mend(table: Table, bad: int, k: int, d: int) -> bool:
+def may_mend(places: Places, bad: int, k: int, d: int) -> bool:
     """Whether putting key k on channel d works on what is bad: off a channel that is over, onto one that is low, home from the table."""
-    now = table.channel[k]
-    if d == now or table.high[d] == 0.0:
+    now = places.channel[k]
+    if d == now or places.high[d] == 0.0:
         return False
-    if bad == len(table.load):
-        return bool(d == table.home[k])
-    return now == bad if table.load[bad] > table.low[bad] else d == bad
+    if bad == len(places.load):
+        return bool(d == places.home[k])
+    return now == bad if places.load[bad] > places.low[bad] else d == bad
 
 
 @compiled
-def sources(table: Table, bad: int) -> tuple[int, int]:
+def sources(places: Places, bad: int) -> tuple[int, int]:
     """The range of channels whose keys may mend what is bad."""
-    over = bad < len(table.load) and table.load[bad] > table.low[bad]
-    return (bad, bad + 1) if over else (0, len(table.load))
+    over = bad < len(places.load) and places.load[bad] > places.low[bad]
+    return (bad, bad + 1) if over else (0, len(places.load))
 
 
 @compiled
-def least_cost(table: Table, bad: int) -> float:
+def least_cost(places: Places, bad: int) -> float:
     """A single key must cost this much to mend what is bad."""
-    if bad == len(table.load):
+    if bad == len(places.load):
         return 0.0
-    off = table.load[bad] - table.high[bad] if table.load[bad] > table.low[bad] else table.low[bad] - table.load[bad]
-    return float(off - table.rounding)
+    off = (
+        places.load[bad] - places.high[bad]
+        if places.load[bad] > places.low[bad]
+        else places.low[bad] - places.load[bad]
+    )
+    return float(off)
 
 
 @compiled
-def mend(table: Table, budget: float, plan: Indices, work: int) -> float:
+def mend(places: Places, budget: float, plan: Indices, work: int) -> float:
     """The cheapest shifts, at most half as many as `plan` is long, after which nothing is bad, below the budget; put into `plan` as key, channel,
     key, channel, … and -1 at the end. Returns their price, infinite if there are none. Looks at no more than `work` of them.
     """
     for i in range(len(plan)):
         plan[i] = -1
-    bad = worst(table)
+    bad = worst(places)
     if bad < 0:
         return 0.0
     last = len(plan) == 2
-    best = budget if last else min(budget, mend(table, budget, plan[:-2], work))
-    least = least_cost(table, bad) if last else 0.0
+    best = budget if last else min(budget, mend(places, budget, plan[:-2], work))
+    least = least_cost(places, bad) if last else 0.0
     then = np.empty(len(plan) - 2, dtype=np.int64)
-    total = missed(table)
-    from_channel, to_channel = sources(table, bad)
+    total = missed(places)
+    from_channel, to_channel = sources(places, bad)
     for source in range(from_channel, to_channel):
-        k = table.first[source]
+        k = places.first[source]
         while k >= 0:
-            following = table.after[k]
-            table.spent[1] += 1
-            if table.movable[k] and table.cost[k] >= least and table.spent[1] < work:
-                table.spent[1] += len(table.load)
-                for d in range(len(table.load)):
-                    paid = price(table, k, d)
-                    if paid >= best or not may_mend(table, bad, k, d):
+            following = places.after[k]
+            places.spent[1] += 1
+            if places.movable[k] and places.cost[k] >= least and places.spent[1] < work:
+                places.spent[1] += len(places.load)
+                for d in range(len(places.load)):
+                    paid = price(places, k, d)
+                    if paid >= best or not may_mend(places, bad, k, d):
                         continue
                     if last:
-                        if mends(table, k, d, total):
+                        if mends(places, k, d, total):
                             best = paid
                             plan[0], plan[1] = k, d
                         continue
-                    shift(table, k, d)
-                    paid += mend(table, best - paid, then, work)
+                    shift(places, k, d)
+                    paid += mend(places, best - paid, then, work)
                     if paid < best:
                         best = paid
                         plan[0], plan[1] = k, d
                         for i in range(len(then)):
                             plan[i + 2] = then[i]
-                    shift(table, k, source)
+                    shift(places, k, source)
             k = following
     return best if plan[0] >= 0 else np.inf
 
 
 @compiled
-def mends(table: Table, k: int, d: int, total: float) -> bool:
+def mends(places: Places, k: int, d: int, total: float) -> bool:
     """Whether nothing is bad any more, of what is missed in total, once key k is on channel d."""
-    routes = table.spent[0] + int(d != table.home[k]) - int(table.channel[k] != table.home[k])
-    return bool(routes <= table.max_routes and total + after_shift(table, k, d) <= 0.0)
+    routes = places.spent[0] + int(d != places.home[k]) - int(places.channel[k] != places.home[k])
+    return bool(routes <= places.max_routes and total + after_shift(places, k, d) <= 0.0)
 
 
 @compiled
-def carry_out(table: Table, plan: Indices) -> None:
+def carry_out(places: Places, plan: Indices) -> None:
     """Do what was found."""
     for i in range(0, len(plan), 2):
         if plan[i] < 0:
             break
-        shift(table, plan[i], plan[i + 1])
+        shift(places, plan[i], plan[i + 1])
 
 
 @compiled
-def mend_all(table: Table, work: int) -> None:
+def mend_all(places: Places, work: int) -> None:
     """Mend what is bad with three shifts if those can touch it all."""
     number = 0
-    for d in range(len(table.load)):
-        number += int(miss(table, d, table.load[d], table.count[d]) > 0.0)
+    for d in range(len(places.load)):
+        number += int(miss(places, d, places.load[d], places.count[d]) > 0.0)
     plan = np.empty(6, dtype=np.int64)
-    if number <= len(plan) and mend(table, np.inf, plan, work) < np.inf:
-        carry_out(table, plan)
+    if number <= len(plan) and mend(places, np.inf, plan, work) < np.inf:
+        carry_out(places, plan)
 
 
 @compiled
-def exchange(table: Table, keys: Indices, shifts: int, work: int) -> None:
+def exchange(places: Places, keys: Indices, shifts: int, work: int) -> None:
     """Try to put each moved key back, dearest first, and mend that with so many other shifts, until none can be or so many moves were
     looked at.
     """
     plan = np.empty(6, dtype=np.int64)
-    improved = worst(table) < 0
-    while improved and table.spent[1] < work:
+    improved = worst(places) < 0
+    while improved and places.spent[1] < work:
         improved = False
         for k in keys:
-            back, now = table.current[k], table.channel[k]
-            if back == now or back >= len(table.high) or table.high[back] == 0.0 or table.spent[1] >= work:
+            back, now = places.current[k], places.channel[k]
+            if back == now or back >= len(places.high) or places.high[back] == 0.0 or places.spent[1] >= work:
                 continue
-            budget = table.state[k] * (1.0 - 1e-9)
-            shift(table, k, back)
-            if mend(table, budget, plan[: 2 * shifts], work) < budget:
-                carry_out(table, plan[: 2 * shifts])
+            budget = places.state[k] * (1.0 - TOLERANCE)
+            shift(places, k, back)
+            if mend(places, budget, plan[: 2 * shifts], work) < budget:
+                carry_out(places, plan[: 2 * shifts])
                 improved = True
             else:
-                shift(table, k, now)
+                shift(places, k, now)

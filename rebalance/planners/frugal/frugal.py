@@ -20,7 +20,8 @@ from `rebalance.planning.bounds` what a plan must cost at least, and looks for t
 8. *Program.* Of very few keys (`program.MOST_VARIABLES`), unless the plan is at its bound already, HiGHS goes on from the plan until it is proven
    to be within 1 % of the best, or for so many nodes of its search tree.
 
-Guarantees: deterministic; moves nothing within the limits; routes ≤ max_routes where keys can go home; a second plan on the result moves
+Guarantees: deterministic, on every processor (`rebalance.planning.exact`): loads are exact, and all else is plain arithmetic from left to
+right, in loops or in sorts that are stable; moves nothing within the limits; routes ≤ max_routes where keys can go home; a second plan on the result moves
 nothing. No guarantee to come within θ_max whenever that is possible (it is NP-hard), but the plan's certified gap says how
 far from the best it is at most. Where a key is too heavy for any channel it gets one to itself and the others share what is left.
 If max_bytes or max_routes cannot be met within θ_max, the least θ at which they are is looked for.
@@ -37,11 +38,14 @@ from typing import ClassVar
 import numpy as np
 
 from rebalance.errors import ConfigError
-from rebalance.planners.frugal.board import Prices, Task, prices_of, settle, shortlist, task_of
+from rebalance.planners.frugal.draft import drafted, with_moves_taken_back
 from rebalance.planners.frugal.exchange import MOST_KEYS, exchanged, missed_by
+from rebalance.planners.frugal.prices import Prices, prices_of, shortlist
 from rebalance.planners.frugal.program import solved
 from rebalance.planners.frugal.table import fewest_routes, least_theta
+from rebalance.planners.frugal.task import Task, task_of
 from rebalance.planning.bounds import least_migration
+from rebalance.planning.heaviest import heaviest
 from rebalance.planning.measure import channel_loads, thetas
 from rebalance.planning.model import Indices, Ints, Limits, Proposal, Request
 
@@ -76,7 +80,7 @@ class Frugal:
 
     def __post_init__(self) -> None:
         if self.max_keys is not None and self.max_keys < 1:
-            raise ConfigError(f"max_keys must be at least 1, got {self.max_keys}. Leave it out for any number.")
+            raise ConfigError(f"max_keys is {self.max_keys}; it must be at least 1. Leave it out for any number")
 
     def propose(self, request: Request) -> Proposal:
         """The cheapest plan found."""
@@ -141,7 +145,7 @@ def _search(request: Request, task: Task, route: float, theta: float) -> _Plan:
 
 def _attempt(task: Task, prices: Prices, max_routes: int, banned: tuple[int, ...] = ()) -> _Plan:
     """Step 2 to 5 with these keys staying."""
-    channel, missed = settle(task, prices, np.array(banned, dtype=np.int64))
+    channel, missed = drafted(task, prices, np.array(banned, dtype=np.int64))
     if _small(task):
         channel, missed = exchanged(task, channel, max(_routes(task, channel), max_routes))
     return replace(_described(task, channel, missed), banned=banned)
@@ -197,32 +201,9 @@ def _at_higher_price(
 
 def _fill_table(task: Task, plan: _Plan, max_routes: int) -> _Plan:
     """Let keys that went home only for the table stay away after all, dearest first, as long as there is room in it."""
-    from rebalance.planners.frugal import board_kernel as kernel
-
     back = plan.moved[(plan.channel[plan.moved] == task.home[plan.moved]) & (task.start[plan.moved] >= 0)]
-    back = back[np.argsort(-task.state[back], kind="stable")][: max(max_routes - plan.routes, 0)]
-    channel = plan.channel.copy()
-    channels = len(task.high)
-    load = task.other_load + np.bincount(channel, weights=task.cost, minlength=channels)
-    count = task.other_count + np.bincount(channel, minlength=channels)
-    nothing = np.zeros(0, dtype=np.int32)
-    board = kernel.Board(
-        cost=task.cost,
-        price=task.state,
-        home=task.home,
-        channel=channel,
-        settled=np.ones(len(channel), dtype=np.bool_),
-        order=nothing,
-        ends=np.zeros(channels + 1, dtype=np.int64),
-        load=load,
-        low=task.low,
-        high=task.high,
-        count=count,
-        most=task.most,
-        rounding=task.rounding,
-    )
-    kernel.take_back(board, back, task.start)
-    return _described(task, channel, plan.missed)
+    back = back[heaviest(task.state[back], max_routes - plan.routes)]
+    return _described(task, with_moves_taken_back(task, plan.channel, back), plan.missed)
 
 
 def _second_thoughts(task: Task, plan: _Plan, prices: Prices, max_routes: int, good: float) -> _Plan:
@@ -231,8 +212,8 @@ def _second_thoughts(task: Task, plan: _Plan, prices: Prices, max_routes: int, g
     """
     cost, small = task.cost, _small(task)
     number = max(_SECOND_THOUGHTS, _MORE_THOUGHTS // len(task.high) if small else 0)
-    heaviest = plan.moved[np.argsort(-cost[plan.moved], kind="stable")][:number]
-    for k in heaviest[cost[heaviest] > (0.0 if small else (task.high - prices.load).max() / 4)].tolist():
+    heavy = plan.moved[heaviest(cost[plan.moved], number)]
+    for k in heavy[cost[heavy] > (0.0 if small else (task.high - prices.load).max() / 4)].tolist():
         if plan.missed == 0.0 and plan.bytes <= good:
             return plan
         other = _attempt(task, prices, max_routes, (*plan.banned, k))
@@ -281,7 +262,7 @@ def _by_program(request: Request, theta: float, most: int, plan: _Plan) -> _Plan
 
 
 def _theta(request: Request) -> float:
-    """max θ(d) as things are, of the channels that stay."""
+    """max θ(d) as things are, of the open channels."""
     stays = ~request.stranded(request.current)
     load = channel_loads(request.stats.cost[stays], request.current[stays], request.channels)
-    return float(thetas(load, request.fair).max(initial=request.limits.theta_max))
+    return float(thetas(load, request.fair)[request.open].max(initial=request.limits.theta_max))

@@ -2,7 +2,8 @@
 
 x(k, d) = 1 if movable key k is on channel d: least Σ state of what is not where it was, so that every key is somewhere, every channel
 within its limits, and the table within max_routes. Solving stops within 1 % of the best there is, or after some nodes of the search tree: a number, not
-a time, so that the same request always has the same plan.
+a time, so that the same request always has the same plan. Of the answer only the channel of each key is taken, the one with the largest x:
+what it moves and misses is measured anew, exactly, so that what the solver allows itself counts for nothing.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rebalance.planners.frugal.board import Task
+from rebalance.planners.frugal.task import Task
 from rebalance.planning.model import Floats, Indices, Ints
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from rebalance.planners.frugal.board import Task, task_of
+from rebalance.planners.frugal.task import Task, task_of
 from rebalance.planning.model import Request
 
 #: How often the θ that a table allows is halved in.
@@ -22,7 +22,7 @@ def fewest_routes(task: Task) -> int:
     at_home = movable & (channel == task.home[here])
     load = np.bincount(channel, weights=cost, minlength=len(task.high)) + task.other_load
     free = np.bincount(channel, weights=cost * (movable & ~at_home), minlength=len(task.high))
-    excess = load - task.high - free - 10 * task.rounding
+    excess = load - task.high - free
     total = task.other_routes
     for d in np.flatnonzero(excess > 0.0):
         heaviest = np.sort(cost[at_home & (channel == d)])[::-1]

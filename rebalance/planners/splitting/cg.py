@@ -27,43 +27,33 @@ import numpy as np
 
 from rebalance.errors import ConfigError
 from rebalance.partition import SLOTS
-from rebalance.planners.baselines.consistent import hashed
-from rebalance.planners.splitting.delegation import Rule
-from rebalance.planners.splitting.spread import MAX_SPLITS, check_epsilon, check_max_splits, spill
+from rebalance.planners.splitting.delegation import Rule, check_thresholds
+from rebalance.planners.splitting.spread import Bounded, Spill, spill
 from rebalance.planning.measure import channel_loads, relative_utilisation
 from rebalance.planning.model import Floats, Ints, Proposal, Request
 
 
 @dataclass(frozen=True)
-class CG:
-    """Virtual workers move from busy to idle channels; keys spill between virtual workers."""
+class CG(Bounded):
+    """Virtual workers, which take no more than (1 + ε) times their mean load, move from busy to idle channels."""
 
     name: ClassVar[str] = "cg"
-    splits_keys: ClassVar[bool] = True
     judges_itself: ClassVar[bool] = True
 
     #: α: virtual workers per channel.
     alpha: int = 10
-    #: ε: by how much a virtual worker's load may exceed the mean; 0.01 = 1 %.
-    epsilon: float = 0.01
     #: Utilisation above which a channel asks for less.
     busy: float = 0.85
     #: Utilisation below which a channel asks for more.
     idle: float = 0.75
     #: Whether to go on until every channel is within one virtual worker of its optimum; False is the paper to the letter.
     settle: bool = True
-    #: Most keys that may spill.
-    max_splits: int = MAX_SPLITS
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.alpha < 1:
-            raise ConfigError(
-                f"alpha must be at least 1, got {self.alpha}. It is the number of virtual workers per channel."
-            )
-        if not 0 < self.idle < self.busy:
-            raise ConfigError(f"idle must be below busy, got idle = {self.idle}, busy = {self.busy}.")
-        check_epsilon(self.epsilon)
-        check_max_splits(self.max_splits)
+            raise ConfigError(f"alpha is {self.alpha}; it must be at least 1, the virtual workers of each channel")
+        check_thresholds(self.busy, self.idle)
 
     def first_ring(self, channels: int, excluded: Collection[int]) -> Ints:
         """Virtual workers dealt out in turn."""
@@ -79,7 +69,8 @@ class CG:
         """Pair busy and idle channels, then let the heavy keys spill."""
         owner, busy, idle, moved = self._pair(request)
         ring = ring_of(owner)
-        proposal = self._fill(request, request.ring if np.array_equal(ring, request.ring) else ring, owner)
+        ring = request.ring if np.array_equal(ring, request.ring) else ring
+        proposal = self.spilt(spill(request, self.max_splits, ring))
         notes = (f"virtual workers moved: {', '.join(f'{a} → {b}' for a, b in moved)}",) if moved else ()
         return replace(proposal, memo={"busy": busy, "idle": idle}, notes=notes)
 
@@ -108,21 +99,19 @@ class CG:
             owner[own[on_worker[own].argmin()]] = taker
         return owner, paired.giving, paired.taking, paired.pairs
 
-    def _fill(self, request: Request, ring: Ints, owner: Ints) -> Proposal:
+    def spread(self, heavy: Spill) -> Floats:
         """PoRC over the virtual workers."""
         from rebalance.planners.splitting import spread_kernel as kernel
 
-        if not request.mergeable:
-            return hashed(request, ring)
-        heavy = spill(request, self.max_splits, ring).costliest_last()
+        request, number = heavy.request, self.alpha * heavy.request.channels
         light = np.where(request.movable, request.stats.cost, 0.0)
-        bound = np.full(len(owner), (1 + self.epsilon) * light.sum() / len(owner))
+        bound = np.full(number, (1 + self.epsilon) * light.sum() / number)
         light[heavy.keys] = 0.0
-        load = np.bincount(request.stats.slots % len(owner), weights=light, minlength=len(owner)).astype(np.float64)
-        first = heavy.slots % np.int32(len(owner))
-        amount, workers = heavy.amounts(), np.arange(len(owner), dtype=np.int32)
-        kernel.fill_bounded(load, bound, heavy.cost, heavy.slots, first, workers, owner, amount)
-        return heavy.proposal(amount)
+        load = np.bincount(request.stats.slots % number, weights=light, minlength=number).astype(np.float64)
+        workers = kernel.Bins(load, bound, heavy.ring[:number], np.arange(number, dtype=np.int32))
+        amount = heavy.amounts()
+        kernel.fill_bounded(workers, heavy.coming(heavy.slots % np.int32(number)), amount)
+        return amount
 
 
 def ring_of(owner: Ints) -> Ints:

@@ -14,35 +14,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-import numpy as np
-
-from rebalance.planners.splitting.spread import MAX_SPLITS, check_epsilon, check_max_splits, spill
-from rebalance.planning.model import Proposal, Request
+from rebalance.planners.splitting.spread import Bounded, Spill
+from rebalance.planning.model import Floats
 
 
 @dataclass(frozen=True)
-class CH:
+class CH(Bounded):
     """The first channel clockwise that has room."""
 
     name: ClassVar[str] = "ch"
-    splits_keys: ClassVar[bool] = True
 
-    #: ε: by how much a load may exceed the fair one; 0.01 = 1 %.
-    epsilon: float = 0.01
-    #: Most keys that may run over.
-    max_splits: int = MAX_SPLITS
-
-    def __post_init__(self) -> None:
-        check_epsilon(self.epsilon)
-        check_max_splits(self.max_splits)
-
-    def propose(self, request: Request) -> Proposal:
+    def spread(self, heavy: Spill) -> Floats:
         """Every heavy key from its home on."""
         from rebalance.planners.splitting import spread_kernel as kernel
 
-        heavy = spill(request, self.max_splits).costliest_last()
-        ring = request.ring if heavy.hashed.ring is None else heavy.hashed.ring
-        load, amount, bound = heavy.load.copy(), heavy.amounts(), (1 + self.epsilon) * request.fair
-        owner = np.arange(request.channels, dtype=np.int32)
-        kernel.fill_clockwise(load, bound, heavy.cost, heavy.slots, ring, heavy.open, owner, amount)
-        return heavy.proposal(amount)
+        amount = heavy.amounts()
+        kernel.fill_clockwise(self.channels(heavy), heavy.coming(heavy.home), heavy.ring, amount)
+        return amount

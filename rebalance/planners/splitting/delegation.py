@@ -31,12 +31,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from rebalance.errors import ConfigError
+from rebalance.planning.exact import TOLERANCE, clearly_less, first_greatest, total
 from rebalance.planning.model import Floats, Indices, Mask
 
 #: The least utilisation that is believed, of the mean: who got nothing in one slot is not infinitely strong.
 LEAST = 0.01
-#: Decimals of e that count: where two channels are equal, or exactly one off, the last bit decides nothing.
-DECIMALS = 9
 
 
 class Pairing(NamedTuple):
@@ -83,7 +83,8 @@ class Rule:
         busy, idle = utilisation > self.busy, utilisation < self.idle
         if not self.settle:
             return busy, idle
-        return (off > 1) | (busy & (off > 0.5)), (off < -1) | (idle & (off < -0.5))
+        one, half = 1 + TOLERANCE, 0.5 + TOLERANCE
+        return (off > one) | (busy & (off > half)), (off < -one) | (idle & (off < -half))
 
 
 def excess(utilisation: Floats, held: Indices) -> Floats:
@@ -101,8 +102,8 @@ def excess(utilisation: Floats, held: Indices) -> Floats:
     if most <= 0:
         return off
     relative = utilisation[used] / most
-    strength = held[used] / np.maximum(relative, LEAST * relative.mean())
-    off[used] = np.round(held[used] - held[used].sum() * strength / strength.sum(), DECIMALS)
+    strength = held[used] / np.maximum(relative, LEAST * total(relative) / len(relative))
+    off[used] = held[used] - held[used].sum() * strength / total(strength)
     return off
 
 
@@ -119,10 +120,16 @@ def answers(waiting: list[int], score: Floats, able: Mask) -> list[tuple[int, in
     >>> answers([0, 1], np.array([-1.5, -1.2, 1.7]), np.array([False, False, True]))
     [(0, 2)]
     """
-    found, best = [], np.where(able, score, -np.inf)
+    found, left = [], np.flatnonzero(able).tolist()
     for d in waiting:
-        other = int(best.argmax())
-        if round(float(best[other] - score[d]), DECIMALS) > 1:
-            best[other] = -np.inf
-            found.append((d, other))
+        above = score[left] - score[d]
+        furthest = first_greatest(above) if left else 0
+        if left and clearly_less(1.0, float(above[furthest])):
+            found.append((d, left.pop(furthest)))
     return found
+
+
+def check_thresholds(busy: float, idle: float) -> None:
+    """Refuse thresholds that cross: a channel would ask for fewer and for more."""
+    if not 0 < idle < busy:
+        raise ConfigError(f"idle is {idle} and busy is {busy}; idle must be above 0 and below busy")

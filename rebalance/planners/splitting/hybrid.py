@@ -30,6 +30,8 @@ from rebalance.errors import ConfigError
 from rebalance.partition import Share
 from rebalance.planners.frugal.frugal import Frugal
 from rebalance.planners.splitting.spread import shares_of
+from rebalance.planning.exact import TOLERANCE, clearly_less
+from rebalance.planning.heaviest import heaviest
 from rebalance.planning.measure import channel_loads, thetas
 from rebalance.planning.model import Floats, Indices, Ints, Mask, Proposal, Request
 
@@ -54,8 +56,8 @@ class Hybrid:
     def __post_init__(self) -> None:
         if not 0 < self.merge_below <= self.split_above:
             raise ConfigError(
-                f"merge_below must be positive and not above split_above, got merge_below = {self.merge_below}, "
-                f"split_above = {self.split_above}."
+                f"merge_below is {self.merge_below} and split_above is {self.split_above}; merge_below must be above 0 and at "
+                f"most split_above"
             )
 
     def propose(self, request: Request) -> Proposal:
@@ -73,12 +75,13 @@ class Hybrid:
         """Step 1, costliest first."""
         if not request.mergeable:
             return np.empty(0, dtype=np.int64)
-        cost, channel = request.stats.cost, request.fair.max()
+        # A key that costs just what a channel should have is not above it.
+        cost, channel = request.stats.cost, request.fair.max() * (1 + TOLERANCE)
         heavy = cost > self.split_above * channel
         split = list(request.splits)
         heavy[split] |= cost[split] > self.merge_below * channel
         keys = np.flatnonzero(heavy & request.movable)
-        return keys[np.argsort(-cost[keys], kind="stable")]
+        return keys[heaviest(cost[keys])]
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,7 +132,8 @@ class _Task:
         request = self.request
         load = channel_loads(request.stats.cost, channel, request.channels, splits)
         routes = np.count_nonzero((channel != request.home) & self.whole)
-        if routes > request.limits.max_routes or thetas(load, request.fair).max() > request.limits.theta_max:
+        theta = float(thetas(load, request.fair).max())
+        if routes > request.limits.max_routes or clearly_less(request.limits.theta_max, theta):
             return None
         return Proposal(channel=channel, splits=splits)
 

@@ -14,34 +14,16 @@ from typing import ClassVar
 
 import numpy as np
 
-from rebalance.planners.splitting.spread import MAX_SPLITS, Spill, check_max_splits, spill
-from rebalance.planning.model import Ints, Proposal, Request
+from rebalance.planners.splitting.spread import Spill, Splitting, least_loaded
+from rebalance.planning.model import Floats
 
 
 @dataclass(frozen=True)
-class PKG:
+class PKG(Splitting):
     """Of two hashes of the key, the channel with less load."""
 
     name: ClassVar[str] = "pkg"
-    splits_keys: ClassVar[bool] = True
 
-    #: Most keys that may have two channels.
-    max_splits: int = MAX_SPLITS
-
-    def __post_init__(self) -> None:
-        check_max_splits(self.max_splits)
-
-    def propose(self, request: Request) -> Proposal:
+    def spread(self, heavy: Spill) -> Floats:
         """Every heavy key on two channels."""
-        heavy = spill(request, self.max_splits)
-        return with_choices(heavy, np.full(len(heavy.keys), 2, dtype=np.int32))
-
-
-def with_choices(heavy: Spill, choices: Ints) -> Proposal:
-    """Each heavy key to the least loaded of so many channels."""
-    from rebalance.planners.splitting import spread_kernel as kernel
-
-    load, amount = heavy.load.copy(), heavy.amounts()
-    weight = heavy.request.capacity
-    kernel.fill_least(load, weight, heavy.cost, heavy.slots, heavy.home, choices, heavy.open, amount)
-    return heavy.proposal(amount)
+        return least_loaded(heavy, np.full(len(heavy.keys), 2, dtype=np.int32))

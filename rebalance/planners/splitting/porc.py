@@ -15,34 +15,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-import numpy as np
-
-from rebalance.planners.splitting.spread import MAX_SPLITS, check_epsilon, check_max_splits, spill
-from rebalance.planning.model import Proposal, Request
+from rebalance.planners.splitting.spread import Bounded, Spill
+from rebalance.planning.model import Floats
 
 
 @dataclass(frozen=True)
-class PoRC:
+class PoRC(Bounded):
     """The first of the key's bins that has room."""
 
     name: ClassVar[str] = "porc"
-    splits_keys: ClassVar[bool] = True
 
-    #: ε: by how much a load may exceed the fair one; 0.01 = 1 %.
-    epsilon: float = 0.01
-    #: Most keys that may spill.
-    max_splits: int = MAX_SPLITS
-
-    def __post_init__(self) -> None:
-        check_epsilon(self.epsilon)
-        check_max_splits(self.max_splits)
-
-    def propose(self, request: Request) -> Proposal:
+    def spread(self, heavy: Spill) -> Floats:
         """Every heavy key into its bins."""
         from rebalance.planners.splitting import spread_kernel as kernel
 
-        heavy = spill(request, self.max_splits).costliest_last()
-        load, amount, bound = heavy.load.copy(), heavy.amounts(), (1 + self.epsilon) * request.fair
-        owner = np.arange(request.channels, dtype=np.int32)
-        kernel.fill_bounded(load, bound, heavy.cost, heavy.slots, heavy.home, heavy.open, owner, amount)
-        return heavy.proposal(amount)
+        amount = heavy.amounts()
+        kernel.fill_bounded(self.channels(heavy), heavy.coming(heavy.home), amount)
+        return amount

@@ -12,28 +12,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from rebalance.planners.splitting.spread import MAX_SPLITS, check_max_splits, spill
-from rebalance.planning.model import Proposal, Request
+from rebalance.planners.splitting.spread import Spill, Splitting
+from rebalance.planning.model import Floats
 
 
 @dataclass(frozen=True)
-class PoTC:
+class PoTC(Splitting):
     """Of two random channels per tuple, the less loaded."""
 
     name: ClassVar[str] = "potc"
-    splits_keys: ClassVar[bool] = True
 
-    #: Most keys that are split.
-    max_splits: int = MAX_SPLITS
-
-    def __post_init__(self) -> None:
-        check_max_splits(self.max_splits)
-
-    def propose(self, request: Request) -> Proposal:
+    def spread(self, heavy: Spill) -> Floats:
         """Every heavy key in parts."""
         from rebalance.planners.splitting import spread_kernel as kernel
 
-        heavy = spill(request, self.max_splits)
         load, amount = heavy.load.copy(), heavy.amounts()
-        kernel.fill_pairs(load, request.capacity, heavy.cost, heavy.slots, heavy.open, amount)
-        return heavy.proposal(amount)
+        kernel.fill_pairs(load, heavy.request.capacity, heavy.coming(heavy.home), heavy.open, amount)
+        return amount

@@ -14,24 +14,17 @@ from typing import ClassVar
 
 import numpy as np
 
-from rebalance.planners.splitting.spread import MAX_SPLITS, check_max_splits, spill
-from rebalance.planning.model import Proposal, Request
+from rebalance.planners.splitting.spread import Spill, Splitting
+from rebalance.planning.model import Floats
 
 
 @dataclass(frozen=True)
-class SG:
+class SG(Splitting):
     """Round robin."""
 
     name: ClassVar[str] = "sg"
-    splits_keys: ClassVar[bool] = True
 
-    #: Most keys that are split.
-    max_splits: int = MAX_SPLITS
-
-    def __post_init__(self) -> None:
-        check_max_splits(self.max_splits)
-
-    def propose(self, request: Request) -> Proposal:
+    def spread(self, heavy: Spill) -> Floats:
         """Every heavy key everywhere."""
-        heavy = spill(request, self.max_splits)
-        return heavy.proposal(np.outer(heavy.cost, request.open_capacity / request.open_capacity.sum()))
+        capacity = heavy.request.open_capacity
+        return np.outer(heavy.cost, capacity / capacity.sum())

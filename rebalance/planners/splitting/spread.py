@@ -19,20 +19,23 @@ The function has at most max_splits routes and split keys. Time: O(K) for K keys
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
+from math import isfinite
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from rebalance.errors import ConfigError
 from rebalance.partition import Share
 from rebalance.planners.baselines.consistent import hashed, open_ring
+from rebalance.planning.exact import TOLERANCE, first_greatest, total
+from rebalance.planning.heaviest import heaviest
 from rebalance.planning.measure import channel_loads
 from rebalance.planning.model import Floats, Indices, Ints, Proposal, Request
 
-#: How many keys may spill, unless the pipeline says otherwise.
-MAX_SPLITS = 1000
-#: A smaller part of a key, or a key with a smaller part of all cost, is a rounding error.
-_NO_PART = 1e-9
+if TYPE_CHECKING:
+    from rebalance.planners.splitting.spread_kernel import Bins, Coming
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,13 +63,20 @@ class Spill:
         return self.request.stats.slots[self.keys]
 
     @property
+    def ring(self) -> Ints:
+        """The slot table."""
+        return self.request.ring if self.hashed.ring is None else self.hashed.ring
+
+    @property
     def home(self) -> Ints:
         """Where the ring sends each heavy key."""
         return self.hashed.channel[self.keys]
 
-    def costliest_last(self) -> Spill:
-        """The same with the heavy keys in the other order."""
-        return replace(self, keys=self.keys[::-1].copy())
+    def coming(self, first: Ints) -> Coming:
+        """The heavy keys for the compiled loops, with the bin each tries first."""
+        from rebalance.planners.splitting.spread_kernel import Coming
+
+        return Coming(self.cost, self.slots, first)
 
     def amounts(self) -> Floats:
         """Room for the cost of each heavy key on each channel."""
@@ -76,7 +86,7 @@ class Spill:
         """The function in which each heavy key is spread like its row of `amount`."""
         channel, splits = self.hashed.channel.copy(), {}
         at_home = amount[np.arange(len(amount)), self.home]
-        away = np.flatnonzero(at_home < (1 - _NO_PART) * amount.sum(axis=1))
+        away = np.flatnonzero(at_home < (1 - TOLERANCE) * self.cost)
         for k, parts in zip(self.keys[away].tolist(), amount[away], strict=True):
             shares = shares_of(parts, self.request.current[k], self.hashed.channel[k])
             channel[k] = shares[0].channel
@@ -103,38 +113,87 @@ def spill(request: Request, max_splits: int, ring: Ints | None = None) -> Spill:
 def costliest(request: Request, most: int) -> Indices:
     """The keys that may spill, costliest first: at most so many, none pinned, none whose cost is lost in the sum of all."""
     cost = request.stats.cost
-    keys = np.flatnonzero((cost > _NO_PART * cost.sum()) & request.movable)
-    if len(keys) > most:
-        least = np.partition(cost[keys], len(keys) - most)[len(keys) - most]
-        keys = keys[cost[keys] >= least]
-    return keys[np.argsort(-cost[keys], kind="stable")][:most]
+    keys = np.flatnonzero((cost > TOLERANCE * cost.sum()) & request.movable)
+    return keys[heaviest(cost[keys], most)]
 
 
 def shares_of(parts: Floats, current: int, home: int) -> tuple[Share, ...]:
-    """The shares of a key of which each channel gets such a part.
+    """The shares of a key of which each channel gets such a part; one that is lost in the sum of all is none.
 
     First comes the channel its state is on, so that nothing moves; else its home; else the one with the largest share.
 
     >>> shares_of(np.array([1.0, 0.0, 3.0]), current=2, home=0)
     (Share(channel=2, share=0.75), Share(channel=0, share=0.25))
     """
-    used = np.flatnonzero(parts > _NO_PART * parts.sum())
-    share = parts[used] / parts[used].sum()
-    order = np.lexsort((used, -share, used != home, used != current))
-    return tuple(Share(int(used[i]), float(share[i])) for i in order[:1].tolist()) + tuple(
-        Share(int(used[i]), float(share[i])) for i in sorted(order[1:].tolist())
-    )
+    used = np.flatnonzero(parts > TOLERANCE * total(parts)).tolist()
+    first = next((d for d in (current, home) if d in used), used[first_greatest(parts[used])])
+    whole = total(parts[used])
+    return tuple(Share(d, float(parts[d] / whole)) for d in sorted(used, key=lambda d: (d != first, d)))
 
 
-def check_max_splits(max_splits: int) -> None:
-    """Refuse a number of splits that is none."""
-    if max_splits < 1:
-        raise ConfigError(f"max_splits must be at least 1, got {max_splits}. To split nothing use another planner.")
+@dataclass(frozen=True)
+class Splitting(ABC):
+    """Lets the heaviest keys spill; each scheme adds how they run to the channels."""
+
+    splits_keys: ClassVar[bool] = True
+    #: Whether the costliest key comes after all others, or before them.
+    costliest_last: ClassVar[bool] = False
+
+    #: Most keys that may be on several channels.
+    max_splits: int = 1000
+
+    def __post_init__(self) -> None:
+        if self.max_splits < 1:
+            raise ConfigError(
+                f"max_splits is {self.max_splits}; it must be at least 1. To split nothing use another planner"
+            )
+
+    def propose(self, request: Request) -> Proposal:
+        """Light keys by the ring, heavy ones as the scheme spreads them."""
+        return self.spilt(spill(request, self.max_splits))
+
+    def spilt(self, heavy: Spill) -> Proposal:
+        """Steps 2 and 3."""
+        if self.costliest_last:
+            heavy = replace(heavy, keys=heavy.keys[::-1].copy())
+        return heavy.proposal(self.spread(heavy))
+
+    @abstractmethod
+    def spread(self, heavy: Spill) -> Floats:
+        """The cost of each heavy key on each channel."""
+
+
+@dataclass(frozen=True)
+class Bounded(Splitting):
+    """Channels take no more than (1 + ε) times their fair load; what does not fit goes elsewhere."""
+
+    costliest_last: ClassVar[bool] = True
+
+    #: ε: by how much a load may exceed the fair one; 0.01 = 1 %.
+    epsilon: float = 0.01
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_epsilon(self.epsilon)
+
+    def channels(self, heavy: Spill) -> Bins:
+        """The channels as bins."""
+        from rebalance.planners.splitting.spread_kernel import Bins
+
+        owner = np.arange(heavy.request.channels, dtype=np.int32)
+        return Bins(heavy.load.copy(), (1 + self.epsilon) * heavy.request.fair, owner, heavy.open)
 
 
 def check_epsilon(epsilon: float) -> None:
     """Refuse a slack that is none."""
-    if not 0 < epsilon < np.inf:
-        raise ConfigError(
-            f"epsilon must be positive, got {epsilon}. It is by how much a load may exceed the mean: 0.01 = 1 %."
-        )
+    if not (epsilon > 0 and isfinite(epsilon)):
+        raise ConfigError(f"epsilon is {epsilon}; it must be above 0, for example 0.01 for 1 % above the mean load")
+
+
+def least_loaded(heavy: Spill, choices: Ints) -> Floats:
+    """Each heavy key to the least loaded of so many channels."""
+    from rebalance.planners.splitting import spread_kernel as kernel
+
+    load, amount = heavy.load.copy(), heavy.amounts()
+    kernel.fill_least(load, heavy.request.capacity, heavy.coming(heavy.home), choices, heavy.open, amount)
+    return amount

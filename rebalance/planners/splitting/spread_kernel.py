@@ -1,15 +1,19 @@
 """How tuples of heavy keys run to channels under the splitting schemes, as machine code. Read `spread` first.
 
-Every function takes `load` (what the bins hold already; it is added to), the keys in the order in which they come, and a table `amount` of
-keys × channels that it fills in. A key's tuples are a fluid: where a scheme sends one tuple after the other to the bin with the
-least load, the fluid rises in these bins to one level.
+Every function takes `load` (what the bins hold already; it is added to), the keys that come, and a table `amount` of keys × channels
+that it fills in. A key's tuples are a fluid: where a scheme sends one tuple after the other to the bin with the least load, the fluid
+rises in these bins to one level.
 """
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from rebalance.compiled import compiled
+from rebalance.planning.exact import TOLERANCE
+from rebalance.planning.exact_kernel import clearly_less
 from rebalance.planning.model import Floats, Ints
 
 #: Salts tried per bin before bins are taken in their order.
@@ -18,8 +22,27 @@ SALTS_PER_BIN = 8
 PARTS_PER_CHANNEL = 8
 #: Part of a key that its first bin takes before any other key comes, as far as there is room.
 FIRST = 0.01
-#: Less than this share of all cost is not there.
-ROUNDING = 1e-12
+
+
+class Coming(NamedTuple):
+    """The keys in the order in which they come."""
+
+    cost: Floats
+    #: Ring slot: what is hashed.
+    slot: Ints
+    #: The bin each tries first.
+    first: Ints
+
+
+class Bins(NamedTuple):
+    """What bins hold, and may hold."""
+
+    load: Floats
+    bound: Floats
+    #: The channel of each bin.
+    owner: Ints
+    #: The bins that may take something.
+    open: Ints
 
 
 @compiled
@@ -33,26 +56,24 @@ def choice(slot: int, salt: int, bins: int) -> int:
 
 
 @compiled
-def fill_least(
-    load: Floats, weight: Floats, cost: Floats, slot: Ints, first: Ints, choices: Ints, bins: Ints, amount: Floats
-) -> None:
+def fill_least(load: Floats, weight: Floats, keys: Coming, choices: Ints, bins: Ints, amount: Floats) -> None:
     """Each key to the least loaded of its choices: its first bin and hashes of it, or all bins if it has as many choices.
 
     Loads are compared after division by the bins' weights.
     """
     some = np.empty(len(bins), dtype=np.int32)
-    for k in range(len(cost)):
+    for k in range(len(keys.cost)):
         if choices[k] >= len(bins):
             size = len(bins)
             some[:size] = bins
         else:
-            some[0], size = first[k], 1
+            some[0], size = keys.first[k], 1
             for salt in range(1, choices[k]):
-                d = bins[choice(slot[k], salt, len(bins))]
+                d = bins[choice(keys.slot[k], salt, len(bins))]
                 if not (some[:size] == d).any():
                     some[size] = d
                     size += 1
-        raise_level(load, weight, cost[k], some[:size], amount[k])
+        raise_level(load, weight, keys.cost[k], some[:size], amount[k])
 
 
 @compiled
@@ -62,7 +83,7 @@ def raise_level(load: Floats, weight: Floats, cost: float, some: Ints, amount: F
     held, width, level = cost, 0.0, 0.0
     filled = 0
     for d in order:
-        if filled > 0 and level <= load[d] / weight[d]:
+        if filled > 0 and not clearly_less(load[d] / weight[d], level):
             break
         held += load[d]
         width += weight[d]
@@ -80,7 +101,7 @@ def by_level(load: Floats, weight: Floats, some: Ints) -> Ints:
     order = some.copy()
     for i in range(1, len(order)):
         d, j = order[i], i
-        while j > 0 and load[order[j - 1]] / weight[order[j - 1]] > load[d] / weight[d]:
+        while j > 0 and clearly_less(load[d] / weight[d], load[order[j - 1]] / weight[order[j - 1]]):
             order[j] = order[j - 1]
             j -= 1
         order[j] = d
@@ -88,83 +109,77 @@ def by_level(load: Floats, weight: Floats, some: Ints) -> Ints:
 
 
 @compiled
-def fill_bounded(
-    load: Floats, bound: Floats, cost: Floats, slot: Ints, first: Ints, bins: Ints, owner: Ints, amount: Floats
-) -> None:
-    """Each key to its first bin up to the bound, what is left to the bins of hash(slot, 1), hash(slot, 2), …
-
-    `owner` is the channel of each bin.
-    """
-    nothing = ROUNDING * bound.sum()
-    waiting = begin(load, bound, cost, first, owner, amount)
-    for k in range(len(cost)):
-        left = pour(load, bound, owner, amount[k], first[k], waiting[k])
-        for salt in range(1, SALTS_PER_BIN * len(bins)):
+def fill_bounded(bins: Bins, keys: Coming, amount: Floats) -> None:
+    """Each key to its first bin up to the bound, what is left to the bins of hash(slot, 1), hash(slot, 2), …"""
+    waiting = begin(bins, keys, amount)
+    number = len(bins.open)
+    for k in range(len(keys.cost)):
+        nothing = TOLERANCE * keys.cost[k]
+        left = pour(bins, amount[k], keys.first[k], waiting[k])
+        for salt in range(1, SALTS_PER_BIN * number):
             if left <= nothing:
                 break
-            left = pour(load, bound, owner, amount[k], bins[choice(slot[k], salt, len(bins))], left)
-        rest(load, bound, owner, amount[k], bins, first[k], left)
+            left = pour(bins, amount[k], bins.open[choice(keys.slot[k], salt, number)], left)
+        rest(bins, amount[k], keys.first[k], left, nothing)
 
 
 @compiled
-def fill_clockwise(
-    load: Floats, bound: Floats, cost: Floats, slot: Ints, ring: Ints, bins: Ints, owner: Ints, amount: Floats
-) -> None:
+def fill_clockwise(bins: Bins, keys: Coming, ring: Ints, amount: Floats) -> None:
     """Each key to its own bin up to the bound, what is left to the owners of the slots that follow on the ring."""
-    nothing = ROUNDING * bound.sum()
-    waiting = begin(load, bound, cost, ring[slot], owner, amount)
-    for k in range(len(cost)):
+    waiting = begin(bins, keys, amount)
+    for k in range(len(keys.cost)):
+        nothing = TOLERANCE * keys.cost[k]
         left, step, before = waiting[k], 0, -1
         while step < len(ring) and left > nothing:
-            d = ring[(slot[k] + step) % len(ring)]
+            d = ring[(keys.slot[k] + step) % len(ring)]
             if d != before:
-                left = pour(load, bound, owner, amount[k], d, left)
+                left = pour(bins, amount[k], d, left)
             step, before = step + 1, d
-        rest(load, bound, owner, amount[k], bins, ring[slot[k]], left)
+        rest(bins, amount[k], keys.first[k], left, nothing)
 
 
 @compiled
-def begin(load: Floats, bound: Floats, cost: Floats, first: Ints, owner: Ints, amount: Floats) -> Floats:
+def begin(bins: Bins, keys: Coming, amount: Floats) -> Floats:
     """The first tuples of every key find room in its first bin, the last key's before all others'; returns what is still to come."""
-    waiting = np.empty(len(cost))
-    for k in range(len(cost) - 1, -1, -1):
-        part = FIRST * cost[k]
-        waiting[k] = cost[k] - part + pour(load, bound, owner, amount[k], first[k], part)
+    waiting = np.empty(len(keys.cost))
+    for k in range(len(keys.cost) - 1, -1, -1):
+        part = FIRST * keys.cost[k]
+        waiting[k] = keys.cost[k] - part + pour(bins, amount[k], keys.first[k], part)
     return waiting
 
 
 @compiled
-def pour(load: Floats, bound: Floats, owner: Ints, amount: Floats, d: int, left: float) -> float:
+def pour(bins: Bins, amount: Floats, d: int, left: float) -> float:
     """As much as bin d still takes; returns what is left."""
-    part = float(min(left, bound[d] - load[d]))
-    if part <= 0.0:
+    if not clearly_less(bins.load[d], bins.bound[d]):
         return left
-    load[d] += part
-    amount[owner[d]] += part
+    part = float(min(left, bins.bound[d] - bins.load[d]))
+    bins.load[d] += part
+    amount[bins.owner[d]] += part
     return left - part
 
 
 @compiled
-def rest(load: Floats, bound: Floats, owner: Ints, amount: Floats, bins: Ints, last: int, left: float) -> None:
-    """What no hash found room for: the bins in their order; what is not even a rounding error is left with the last."""
-    for d in bins:
-        if left <= ROUNDING * bound.sum():
+def rest(bins: Bins, amount: Floats, last: int, left: float, nothing: float) -> None:
+    """What no hash found room for: the bins in their order; what is left even then, or next to nothing, stays with the last."""
+    for d in bins.open:
+        if left <= nothing:
             break
-        left = pour(load, bound, owner, amount, d, left)
-    load[last] += left
-    amount[owner[last]] += left
+        left = pour(bins, amount, d, left)
+    bins.load[last] += left
+    amount[bins.owner[last]] += left
 
 
 @compiled
-def fill_pairs(load: Floats, weight: Floats, cost: Floats, slot: Ints, bins: Ints, amount: Floats) -> None:
+def fill_pairs(load: Floats, weight: Floats, keys: Coming, bins: Ints, amount: Floats) -> None:
     """Each key in equal parts, each of which goes to the less loaded of two bins of its own."""
     parts = PARTS_PER_CHANNEL * len(bins)
-    for k in range(len(cost)):
-        part = cost[k] / parts
+    for k in range(len(keys.cost)):
+        part = keys.cost[k] / parts
         for p in range(parts):
-            a = bins[choice(slot[k], 2 * p + 1, len(bins))]
-            b = bins[choice(slot[k], 2 * p + 2, len(bins))]
-            if load[b] / weight[b] < load[a] / weight[a]:
+            a = bins[choice(keys.slot[k], 2 * p + 1, len(bins))]
+            b = bins[choice(keys.slot[k], 2 * p + 2, len(bins))]
+            if clearly_less(load[b] / weight[b], load[a] / weight[a]):
                 a = b
             load[a] += part
             amount[k, a] += part

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from rebalance.partition import Share
-from rebalance.planners.ststream.board import ROUNDING, machines_of
+from rebalance.planners.ststream.layout import machines_of
+from rebalance.planning.exact import TOLERANCE, total
 from rebalance.planning.measure import channel_loads
 from rebalance.planning.model import Floats, Indices, Ints, Request
 
@@ -44,9 +45,10 @@ def balance_of(
     for machine in machines_of(request, p):
         here = list(machine.channels)
         offsets.append(offset(loads[here] / request.capacity[here], keys[here], tuples[here], request.capacity[here]))
-        weights.append(float(loads[here].sum()) / machine.performance)
+        weights.append(total(loads[here]) / machine.performance)
     weighted = np.array(offsets) * np.array(weights)
-    return Balance(tuple(offsets), tuple(weights), float(weighted.max() / weighted.mean()) if weighted.any() else 1.0)
+    degree = float(weighted.max()) / (total(weighted) / len(weighted)) if weighted.any() else 1.0
+    return Balance(tuple(offsets), tuple(weights), degree)
 
 
 def offset(level: Floats, keys: Indices, tuples: Floats, capacity: Floats) -> float:
@@ -55,11 +57,11 @@ def offset(level: Floats, keys: Indices, tuples: Floats, capacity: Floats) -> fl
     >>> offset(np.array([3.0, 1.0]), np.array([2, 6]), np.array([3.0, 1.0]), np.ones(2))
     3.0
     """
-    mean = float((level * capacity).sum() / capacity.sum())
-    hot = level > mean * (1 + ROUNDING)
-    if not (keys[hot].any() and tuples.sum() > 0):
+    mean = total(level * capacity) / total(capacity)
+    hot = level > mean * (1 + TOLERANCE)
+    if not (keys[hot].any() and tuples.any()):
         return 1.0
-    return float((tuples[hot].sum() / tuples.sum()) / (keys[hot].sum() / keys.sum()))
+    return total(tuples[hot]) / total(tuples) / float(keys[hot].sum() / keys.sum())
 
 
 def restoration_rate(before: Balance, after: Balance) -> float:

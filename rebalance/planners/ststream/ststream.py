@@ -45,7 +45,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from rebalance.errors import ConfigError
-from rebalance.planners.ststream.board import Board, Step
+from rebalance.planners.ststream.layout import Layout, Step
 from rebalance.planners.ststream.metrics import Balance, balance_of, restoration_rate
 from rebalance.planners.ststream.tiers import JOINED, SPLIT, WHOLE, balance_between, balance_inside, join
 from rebalance.planning.model import Proposal, Request
@@ -75,49 +75,49 @@ class StStream:
             raise ConfigError(f"theta is {self.theta}; it must be at least 0 and below 1, for example 0.3")
         for name, weight in (("p", self.p), ("q", self.q)):
             if not 0 <= weight <= 1:
-                raise ConfigError(f"{name} is {weight}; it is a weight from 0 to 1")
+                raise ConfigError(f"{name} is {weight}; it must be from 0 to 1")
 
     def propose(self, request: Request) -> Proposal:
         """Both tiers."""
-        board = self._settled(request)
-        channel, splits = board.result()
+        layout = self._balanced(request)
+        channel, splits = layout.result()
         before = balance_of(request, request.current, request.splits, self.p)
         after = balance_of(request, channel, splits, self.p)
-        return Proposal(channel=channel, splits=splits, notes=(*_told(board), _restored(before, after)))
+        return Proposal(channel=channel, splits=splits, notes=(*_told(layout), _restored(before, after)))
 
     def account(self, request: Request) -> tuple[Step, ...]:
         """Every step of the plan in order: which key, how much of it, from where to where, by which tier and why."""
-        return tuple(self._settled(request).steps)
+        return tuple(self._balanced(request).steps)
 
-    def _settled(self, request: Request) -> Board:
-        board = Board(request, self.p, self.q)
+    def _balanced(self, request: Request) -> Layout:
+        layout = Layout(request, self.p, self.q)
         for _ in range(_PASSES):
-            changed = join(board, self.theta)
-            for machine in board.machines:
-                changed |= balance_inside(board, machine, self.theta)
-            changed |= balance_between(board, self.theta)
+            changed = join(layout, self.theta)
+            for machine in layout.machines:
+                changed |= balance_inside(layout, machine, self.theta)
+            changed |= balance_between(layout, self.theta)
             if not changed:
                 break
-        return board
+        return layout
 
 
-def _told(board: Board) -> tuple[str, ...]:
+def _told(layout: Layout) -> tuple[str, ...]:
     """The account for a person: how many keys by which tier and why."""
     notes = []
     for tier, place in ((1, "inside"), (2, "between")):
-        steps = [step for step in board.steps if step.tier == tier]
+        steps = [step for step in layout.steps if step.tier == tier]
         if not steps:
             notes.append(f"tier {tier}: nothing to move {place} nodes")
             continue
-        nodes = {int(board.node_of[d]) for step in steps for d in (step.source, step.target)}
-        names = ", ".join(board.machines[i].name for i in sorted(nodes - {-1})[:5]) + (" …" if len(nodes) > 5 else "")
+        nodes = {int(layout.node_of[d]) for step in steps for d in (step.source, step.target)}
+        names = ", ".join(layout.machines[i].name for i in sorted(nodes - {-1})[:5]) + (" …" if len(nodes) > 5 else "")
         notes.append(f"tier {tier}: {_keys(steps)} moved {place} nodes ({names})")
     for why, told in (
         (SPLIT, "fit on no channel and split"),
         (WHOLE, "fit on no channel and, because states do not merge, moved whole to the lowest"),
         (JOINED, "made whole again"),
     ):
-        steps = [step for step in board.steps if step.why == why]
+        steps = [step for step in layout.steps if step.why == why]
         if steps:
             notes.append(f"tier 1: {_keys(steps)} {told}")
     return tuple(notes)

@@ -1,4 +1,4 @@
-"""The two tiers of St-Stream on a `Board`: inside each node, then between nodes. Steps and readings: `ststream`."""
+"""The two tiers of St-Stream on a `Layout`: inside each node, then between nodes. Steps and readings: `ststream`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from heapq import heapify, heappop, heappush
 
 import numpy as np
 
-from rebalance.planners.ststream.board import ROUNDING, Board, Machine, Step
+from rebalance.planners.ststream.layout import Layout, Machine, Step
+from rebalance.planning.exact import TOLERANCE, total
 
 #: Why a piece changed its channel.
 MOVE_IN, SPLIT, WHOLE, JOINED, PAIRED = "moved in", "split", "fits nowhere, moved whole", "joined", "paired"
@@ -33,18 +34,20 @@ class Room:
         self.most = {d: (1 + self.theta) * self.mean * cap for d, cap in self.capacity.items()}
 
     @classmethod
-    def of(cls, board: Board, machine: Machine, theta: float) -> Room:
+    def of(cls, layout: Layout, machine: Machine, theta: float) -> Room:
         """A node's channels as they are."""
         channels = machine.channels
-        return cls({d: float(board.loads[d]) for d in channels}, {d: float(board.capacity[d]) for d in channels}, theta)
+        return cls(
+            {d: float(layout.loads[d]) for d in channels}, {d: float(layout.capacity[d]) for d in channels}, theta
+        )
 
     def above(self, d: int) -> bool:
         """Whether a channel is above L_max."""
-        return self.loads[d] > self.most[d] * (1 + ROUNDING)
+        return self.loads[d] > self.most[d] * (1 + TOLERANCE)
 
     def fits(self, d: int, load: float) -> bool:
         """Whether a channel stays within L_max with this load more."""
-        return self.loads[d] + load <= self.most[d] * (1 + ROUNDING)
+        return self.loads[d] + load <= self.most[d] * (1 + TOLERANCE)
 
     def relative(self) -> list[float]:
         """Loads by capacity, largest first."""
@@ -81,11 +84,11 @@ class Room:
         return found
 
 
-def balance_inside(board: Board, machine: Machine, theta: float) -> bool:
+def balance_inside(layout: Layout, machine: Machine, theta: float) -> bool:
     """Tier 1 in one node. What would not lower its fullest channels is not done; False if nothing was."""
-    room = Room.of(board, machine, theta)
+    room = Room.of(layout, machine, theta)
     before = room.relative()
-    waiting = move_out(board, room)
+    waiting = move_out(layout, room)
     if not waiting:
         return False
     room.start_filling()
@@ -97,27 +100,31 @@ def balance_inside(board: Board, machine: Machine, theta: float) -> bool:
             rest.append(entry)
         else:
             placed.append((entry, target, -entry[0], MOVE_IN))
-    placed += split(room, rest) if board.request.mergeable else move_whole(room, rest)
+    placed += split(room, rest) if layout.request.mergeable else move_whole(room, rest)
     if not lower(room.relative(), before):
         return False
-    apply(board, placed)
+    apply(layout, placed)
     return True
 
 
-def move_out(board: Board, room: Room) -> list[Entry]:
+def move_out(layout: Layout, room: Room) -> list[Entry]:
     """Direct move out: from channels above L_max the costliest pieces until not above, into R."""
     out: list[Entry] = []
     for d in room.loads:
         if not room.above(d):
             continue
-        pieces = board.pieces_on([d])
-        left = room.loads[d] - np.cumsum(board.load[pieces])
-        enough = int(np.count_nonzero(left > room.most[d] * (1 + ROUNDING))) + 1
+        pieces = layout.pieces_on([d])
+        left = room.loads[d] - np.cumsum(layout.load[pieces])
+        enough = int(np.count_nonzero(left > room.most[d] * (1 + TOLERANCE))) + 1
         taken = pieces[:enough]
         if len(taken):
             room.loads[d] = float(left[len(taken) - 1])
             out += zip(
-                (-board.load[taken]).tolist(), board.key[taken].tolist(), [d] * len(taken), taken.tolist(), strict=True
+                (-layout.load[taken]).tolist(),
+                layout.key[taken].tolist(),
+                [d] * len(taken),
+                taken.tolist(),
+                strict=True,
             )
     return out
 
@@ -133,7 +140,7 @@ def split(room: Room, rest: list[Entry]) -> list[tuple[Entry, int, float, str]]:
         target = room.add_where_it_fits(load)
         if target is not None:
             placed.append((entry, target, load, SPLIT))
-        elif free <= ROUNDING * room.most[lowest]:
+        elif free <= TOLERANCE * room.most[lowest]:
             placed.append((entry, room.add(load), load, SPLIT))  # what rounding left over
         else:
             placed.append((entry, room.add(free), free, SPLIT))
@@ -149,84 +156,84 @@ def move_whole(room: Room, rest: list[Entry]) -> list[tuple[Entry, int, float, s
 def lower(after: list[float], before: list[float]) -> bool:
     """Whether the first of the sorted loads that differs got smaller: so no node goes in circles."""
     for new, old in zip(after, before, strict=True):
-        if abs(new - old) > ROUNDING * max(new, old):
+        if abs(new - old) > TOLERANCE * max(new, old):
             return new < old
     return False
 
 
-def apply(board: Board, placed: list[tuple[Entry, int, float, str]]) -> None:
+def apply(layout: Layout, placed: list[tuple[Entry, int, float, str]]) -> None:
     """Carry out what tier 1 placed."""
-    board.steps += [
+    layout.steps += [
         Step(1, key, source, target, load, why) for (_, key, source, _), target, load, why in placed if target != source
     ]
     parts: dict[int, dict[int, float]] = {}
     for (_, _, _, piece), target, load, why in placed:
         if why == MOVE_IN:
-            board.channel[piece] = target
+            layout.channel[piece] = target
         else:
             there = parts.setdefault(piece, {})
             there[target] = there.get(target, 0.0) + load
     for piece, where in parts.items():
-        board.replace(piece, list(where.items()))
-    board.merge_pieces()
-    board.recount()
+        layout.replace(piece, list(where.items()))
+    layout.merge_pieces()
+    layout.recount()
 
 
-def join(board: Board, theta: float) -> bool:
+def join(layout: Layout, theta: float) -> bool:
     """Make split keys whole again where all pieces are in one node and their first channel has room for them."""
     joined = False
-    for key, pieces in list(board.split_keys()):
-        nodes = set(board.node_of[board.channel[pieces]].tolist())
-        if len(nodes) > 1 or -1 in nodes or not board.movable[pieces[0]]:
+    for key, pieces in list(layout.split_keys()):
+        nodes = set(layout.node_of[layout.channel[pieces]].tolist())
+        if len(nodes) > 1 or -1 in nodes or not layout.movable[pieces[0]]:
             continue
-        first = board.first_of(key, pieces)
-        others = [int(i) for i in pieces if board.channel[i] != first]
-        room = Room.of(board, board.machines[nodes.pop()], theta)
-        if room.fits(first, float(board.load[others].sum())):
+        first = layout.first_of(key, pieces)
+        others = [int(i) for i in pieces if layout.channel[i] != first]
+        room = Room.of(layout, layout.machines[nodes.pop()], theta)
+        if room.fits(first, total(layout.load[others])):
             for i in others:
-                board.steps.append(Step(1, key, int(board.channel[i]), first, float(board.load[i]), JOINED))
-            board.channel[pieces] = first
-            board.recount()
+                layout.steps.append(Step(1, key, int(layout.channel[i]), first, float(layout.load[i]), JOINED))
+            layout.channel[pieces] = first
+            layout.recount()
             joined = True
-    board.merge_pieces()
+    layout.merge_pieces()
     return joined
 
 
-def balance_between(board: Board, theta: float) -> bool:
+def balance_between(layout: Layout, theta: float) -> bool:
     """Tier 2: bring low nodes up to L_min, pass after pass, until none is low or nothing moved; False if nothing did."""
-    machines = board.machines
-    mean = sum(board.node_load(i) for i in range(len(machines))) / sum(m.performance for m in machines)
+    machines = layout.machines
+    mean = sum(layout.node_load(i) for i in range(len(machines))) / sum(m.performance for m in machines)
     least = [(1 - theta) * mean * m.performance for m in machines]
     most = [(1 + theta) * mean * m.performance for m in machines]
     anything = False
     while True:
-        weight = [board.node_load(i) / m.performance for i, m in enumerate(machines)]
-        low = [i for i in range(len(machines)) if board.node_load(i) < least[i] * (1 - ROUNDING)]
+        weight = [layout.node_load(i) / m.performance for i, m in enumerate(machines)]
+        low = [i for i in range(len(machines)) if layout.node_load(i) < least[i] * (1 - TOLERANCE)]
         donors = sorted(set(range(len(machines))) - set(low), key=lambda i: (-weight[i], i))
         moved = False
         for turn, receiver in enumerate(sorted(low, key=lambda i: (weight[i], i))):
             for donor in (donors[(turn + k) % len(donors)] for k in range(len(donors))):
-                moved |= transfer(board, donor, receiver, least, most)
-                if board.node_load(receiver) >= least[receiver] * (1 - ROUNDING):
+                moved |= transfer(layout, donor, receiver, least, most)
+                if layout.node_load(receiver) >= least[receiver] * (1 - TOLERANCE):
                     break
         anything |= moved
         if not moved:
             return anything
 
 
-def transfer(board: Board, donor: int, receiver: int, least: list[float], most: list[float]) -> bool:
+def transfer(layout: Layout, donor: int, receiver: int, least: list[float], most: list[float]) -> bool:
     """One pair: the costliest pieces that neither lift the receiver above L_max nor drop the donor below L_min."""
-    have = board.node_load(receiver)
-    need = least[receiver] * (1 - ROUNDING) - have
-    budget = min(most[receiver] - have, board.node_load(donor) - least[donor])
+    have = layout.node_load(receiver)
+    need = least[receiver] * (1 - TOLERANCE) - have
+    budget = min(most[receiver] * (1 + TOLERANCE) - have, layout.node_load(donor) - least[donor] * (1 - TOLERANCE))
     if need <= 0 or budget <= 0:
         return False
-    pieces = board.pieces_on(board.machines[donor].channels)
-    fair = (least[receiver] + most[receiver]) / 2
-    pieces = pieces[(board.load[pieces] >= WORTH_MOVING * fair) | ~board.parts(pieces)]
-    room = Room.of(board, board.machines[receiver], 0.0)
+    pieces = layout.pieces_on(layout.machines[donor].channels)
+    worth = WORTH_MOVING * (least[receiver] + most[receiver]) / 2 * (1 - TOLERANCE)
+    pieces = pieces[(layout.load[pieces] >= worth) | ~layout.parts(pieces)]
+    room = Room.of(layout, layout.machines[receiver], 0.0)
     room.start_filling()
-    less = (-board.load[pieces]).tolist()  # ascending, to be searched
+    less = (-layout.load[pieces]).tolist()  # ascending, to be searched
     at, taken, targets = 0, [], []
     while need > 0:
         at = bisect_left(less, -budget, at)
@@ -236,17 +243,17 @@ def transfer(board: Board, donor: int, receiver: int, least: list[float], most: 
         targets.append(room.add(-less[at]))
         need, budget, at = need + less[at], budget + less[at], at + 1
     chosen = pieces[taken]
-    board.steps += [
+    layout.steps += [
         Step(2, key, source, target, load, PAIRED)
         for key, source, target, load in zip(
-            board.key[chosen].tolist(),
-            board.channel[chosen].tolist(),
+            layout.key[chosen].tolist(),
+            layout.channel[chosen].tolist(),
             targets,
-            board.load[chosen].tolist(),
+            layout.load[chosen].tolist(),
             strict=True,
         )
     ]
-    board.channel[chosen] = targets
-    board.recount()
-    board.merge_pieces()
+    layout.channel[chosen] = targets
+    layout.recount()
+    layout.merge_pieces()
     return bool(taken)

@@ -10,9 +10,9 @@ hashing, its section 4 (policy and redistribution) and 6 (skew, workloads, table
 - A round changes the tokens (how, is the planner's). Each channel is rebalanced at most `rounds` times per plan. All rounds are
   simulated on the interval's statistics, so only the last ring is ever moved to.
 
-Consistency after a change is a setting of the pipeline (`planning.consistency`), not of the planner: `forwarding` moves the state
-of every key whose channel changed before the next interval (the paper's future work, our migration); `merge` leaves state where it
-was made and merges partial states at the end (the paper's own, mergeable operators only).
+What becomes of state after a change is a setting of the pipeline (`planning.consistency`), not of the planner: `move` takes it along
+before the next interval (the paper's future work); `merge` leaves it where it was made and merges partial states at the end (the
+paper's own, mergeable operators only).
 
 Ours, beyond the paper:
 
@@ -38,6 +38,7 @@ from numpy.typing import NDArray
 from rebalance.errors import ConfigError
 from rebalance.partition import SLOTS, ring_of
 from rebalance.partition.hashing import ring_points
+from rebalance.planning.exact import clearly_less, first_greatest
 from rebalance.planning.model import Floats, Ints, Proposal, Request
 
 #: More tokens than this a channel never gets.
@@ -143,8 +144,9 @@ def overloaded(loads: Floats, capacity: Floats, tau: float) -> int | None:
     if len(open_channels) < 2:
         return None
     q = loads[open_channels] / capacity[open_channels]
-    x, s = np.argsort(-q, kind="stable")[:2]
-    return int(open_channels[x]) if q[x] > q[s] * (1 + tau) else None
+    x = first_greatest(q)
+    second = float(np.delete(q, x).max())
+    return int(open_channels[x]) if clearly_less(second * (1 + tau), float(q[x])) else None
 
 
 def token_ring(counts: Sequence[int]) -> Ints:

@@ -12,10 +12,8 @@ from typing import NamedTuple
 import numpy as np
 
 from rebalance.partition import Share
+from rebalance.planning.exact import first_greatest, on_grid, total
 from rebalance.planning.model import Floats, Indices, Ints, Mask, Request, check_nodes
-
-#: Loads that differ by less than this share are the same: sums in another order differ in the last bits.
-ROUNDING = 1e-9
 
 
 class Step(NamedTuple):
@@ -42,7 +40,7 @@ class Machine:
     performance: float
 
 
-class Board:
+class Layout:
     """Where every piece is. The tiers change it; `steps` tells what they did."""
 
     def __init__(self, request: Request, p: float, q: float) -> None:
@@ -92,8 +90,8 @@ class Board:
         alike = (np.diff(self.key[parts]) == 0) & (np.diff(self.channel[parts]) == 0)
         if not alike.any():
             return
-        first = np.flatnonzero(np.append(True, ~alike))
-        self.load[parts[first]] = np.add.reduceat(self.load[parts], first)
+        new = np.append(True, ~alike)
+        self.load[parts[new]] = np.bincount(np.cumsum(new) - 1, weights=self.load[parts])
         kept = np.ones(len(self.key), dtype=np.bool_)
         kept[parts[1:][alike]] = False
         self.key, self.channel, self.load, self.movable = (
@@ -129,7 +127,7 @@ class Board:
 
     def node_load(self, index: int) -> float:
         """L(S): the load on a node's channels."""
-        return float(self.loads[list(self.machines[index].channels)].sum())
+        return total(self.loads[list(self.machines[index].channels)])
 
     def split_keys(self) -> Iterator[tuple[int, Indices]]:
         """Each key that is in several pieces, with them."""
@@ -142,7 +140,7 @@ class Board:
         """Where a split key's state is: it stays if a piece is left there, else goes to the largest (ties: the smaller channel)."""
         here = self.channel[pieces].tolist()
         current = int(self.request.current[key])
-        return current if current in here else here[int(np.argmax(self.load[pieces]))]
+        return current if current in here else here[first_greatest(self.load[pieces])]
 
     def result(self) -> tuple[Ints, dict[int, tuple[Share, ...]]]:
         """The channel of each key and the splits."""
@@ -155,20 +153,20 @@ class Board:
                 splits[key] = self.request.splits[key]  # to the last bit: nothing changed
             else:
                 first = self.first_of(key, pieces)
-                total = self.load[pieces].sum()
-                parts = [Share(int(self.channel[i]), float(self.load[i] / total)) for i in pieces]
+                whole = total(self.load[pieces])
+                parts = [Share(int(self.channel[i]), float(self.load[i] / whole)) for i in pieces]
                 splits[key] = tuple(sorted(parts, key=lambda part: (part.channel != first, part.channel)))
             channel[key] = splits[key][0].channel
         return channel, splits
 
 
 def load_of_keys(request: Request, q: float) -> Floats:
-    """q·cpu + (1-q)·mem of each key as shares of all cost and all state; with q = 1 its cost as it is."""
+    """q·cpu + (1-q)·mem of each key as shares of all cost and all state, their sums exact again; with q = 1 its cost as it is."""
     stats = request.stats
     if q == 1:
         return stats.cost
     cost, state = (column / max(float(column.sum()), 1e-300) for column in (stats.cost, stats.state))
-    return np.asarray(q * cost + (1 - q) * state, dtype=np.float64)
+    return on_grid(np.asarray(q * cost + (1 - q) * state, dtype=np.float64))
 
 
 def machines_of(request: Request, p: float) -> tuple[Machine, ...]:
