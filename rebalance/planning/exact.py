@@ -63,14 +63,15 @@ def clearly_less(a: float, b: float) -> bool:
 def first_least(values: Sequence[float] | NDArray[np.float64]) -> int:
     """Where the least value is; of equal ones, the first.
 
-    >>> first_least([0.5, 0.1 + 0.2, 0.3])
-    1
+    >>> first_least([0.5, 0.1 + 0.2, 0.3]), first_least([np.inf, 2.0])
+    (1, 1)
     """
     array = np.asarray(values, dtype=np.float64)
     least = float(array.min())
     if not np.isfinite(least):
         return int(array.argmin())
-    return int(np.flatnonzero(array - least <= TOLERANCE * np.maximum(np.abs(array), abs(least)))[0])
+    near = array - least <= TOLERANCE * np.maximum(np.abs(array), abs(least))
+    return int(np.flatnonzero(near & (array < inf))[0])
 
 
 def first_greatest(values: Sequence[float] | NDArray[np.float64]) -> int:

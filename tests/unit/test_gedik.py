@@ -7,12 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from rebalance.errors import ConfigError
 from rebalance.partition import SLOTS, consistent_ring
-from rebalance.planners.gedik.base import Gedik, on_grid, theta, threshold, tracked_keys
+from rebalance.planners.gedik.base import Gedik, theta, threshold, tracked_keys
 from rebalance.planners.gedik.metrics import imbalance, migration, resource_loads
 from rebalance.planners.registry import make_planner
 from rebalance.planning.model import Ints, KeyStats, Limits, Request
@@ -293,17 +291,3 @@ def test_alpha_may_differ_between_resources() -> None:
     planner = make_planner("scan", {"alpha": [1.1, 4, 1.2]})
     assert isinstance(planner, Gedik)
     assert planner.alphas == (1.1, 4, 1.2)
-
-
-@given(st.lists(st.floats(0, 1e12), min_size=1, max_size=30), st.randoms(use_true_random=False))
-def test_sums_of_weights_do_not_depend_on_their_order(values: list[float], random: Any) -> None:
-    weights = on_grid(np.array(values)).tolist()
-    shuffled = list(weights)
-    random.shuffle(shuffled)
-    assert sum(weights) == sum(shuffled)
-    assert np.allclose(weights, values, rtol=0, atol=2**-51 * sum(values))
-
-
-@given(st.lists(st.integers(0, 2**40), min_size=1, max_size=30))
-def test_whole_weights_are_kept_as_they_are(values: list[int]) -> None:
-    assert on_grid(np.array(values, dtype=float)).tolist() == values

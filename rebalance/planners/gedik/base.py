@@ -15,7 +15,8 @@ The planners differ in how they place the tracked keys. All other keys go to h_n
 
 Readings of the paper where it is open:
 
-- Constant resources balance by themselves and are left out of ρ; a ρ_k of 0 counts as 1e-12, so that the other resources still rank.
+- Constant resources balance by themselves and are left out of ρ. Loads that are equal but for the tolerance, a share of their mean, count as
+  that far apart: with a ρ_k of 0 the other resources would not rank.
 - After the second look at a quadratic resource (`threshold`) δ is again the least over all resources: equation 16 has to hold for
   each of them, and the paper counts as many explicit entries for LQL as for LCL.
 - α = 1 allows no imbalance at all, θ = 0; it counts as 1e-9.
@@ -31,9 +32,8 @@ Ours, beyond the paper:
 - Loads are divided by the channel's capacity. Excluded channels are left out, N counts the others.
 - Pinned keys stay; the tracked ones are placed first. At most max_routes keys are tracked, the most frequent ones. A step that would
   move more than max_bytes is not taken; what has to move anyway (untracked keys, vanished channels) comes first.
-- f is counted in tuples: penalties are ratios and the order of gains is the same. Weights are rounded to multiples of a power of two
-  (2^-52 of their sum) so that sums are exact: equal loads are equal to the last bit whatever the order of summation. Whole numbers
-  are not changed by it.
+- f is counted in tuples: penalties are ratios and the order of gains is the same. Weights are put on a grid (`planning.exact`), so equal
+  loads are equal to the last bit. Utilities closer than the tolerance are equal, and so are a frequency and δ.
 """
 
 from __future__ import annotations
@@ -41,13 +41,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import frexp, isfinite, sqrt
+from math import isfinite, sqrt
 from typing import ClassVar
 
 import numpy as np
 
 from rebalance.planners.baselines.consistent import open_ring
 from rebalance.planners.gedik.table import UTILITIES, Problem
+from rebalance.planning.exact import TOLERANCE, on_grid, total
 from rebalance.planning.model import Floats, Indices, Ints, KeyStats, Mask, Proposal, Request
 
 #: θ of α = 1.
@@ -179,10 +180,11 @@ def tracked_keys(
     """Whether each key is to be tracked, and δ."""
     f = stats.tuples / stats.tuples.sum()
     delta = threshold(f, resources, alphas, sigma, channels)
-    tracked = f >= delta
+    tracked = f >= delta * (1.0 - TOLERANCE)
     for k, column in ((0, stats.state), (1, stats.cost)):
         if resources[k] == "M":
-            tracked |= (column > sigma * theta(alphas[k], channels) * (column.sum() / channels)) & (f > 0)
+            heavy = sigma * theta(alphas[k], channels) * (column.sum() / channels)
+            tracked |= (column > heavy * (1.0 + TOLERANCE)) & (f > 0)
     return tracked, delta
 
 
@@ -205,11 +207,12 @@ def threshold(f: Floats, resources: str, alphas: Sequence[float], sigma: float, 
             quadratic.append(share)
     if not quadratic:
         return min(linear)
-    found = f[f >= min(min(linear), *(sqrt(share / (len(f) * channels)) for share in quadratic))]
+    first = min(min(linear), *(sqrt(share / (len(f) * channels)) for share in quadratic))
+    found = f[f >= first * (1.0 - TOLERANCE)]
     rest = len(f) - len(found)
-    load = float((found**2).sum())
+    load = total(found * found)
     if rest:
-        load += rest * (max(1.0 - float(found.sum()), 0.0) / rest) ** 2
+        load += rest * (max(1.0 - total(found), 0.0) / rest) ** 2
     return min(min(linear), *(sqrt(share * (load / channels)) for share in quadratic))
 
 
@@ -220,13 +223,3 @@ def column_of(stats: KeyStats, resources: str, k: int, keys: Indices) -> Floats:
     if resources[k] == "M":
         return (stats.state, stats.cost)[k][keys]
     return stats.tuples[keys] if resources[k] == "L" else stats.tuples[keys] ** 2
-
-
-def on_grid(values: Floats) -> Floats:
-    """The values as multiples of a power of two so large that every sum of them is exact.
-
-    >>> on_grid(np.array([3.0, 4.0])).tolist(), float(on_grid(np.array([2.0**52, 1.5]))[1])
-    ([3.0, 4.0], 2.0)
-    """
-    unit = 2.0 ** (frexp(float(values.sum()))[1] - 52)
-    return np.asarray(np.rint(values / unit) * unit, dtype=np.float64)
