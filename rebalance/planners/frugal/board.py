@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rebalance.planners.fang.records import ROUNDING
 from rebalance.planning.measure import channel_loads
 from rebalance.planning.model import Floats, Indices, Ints, Mask, Request
 
 if TYPE_CHECKING:
     from rebalance.planners.frugal.board_kernel import Board
 
+#: Loads closer than this share of all cost are the same load.
+ROUNDING = 1e-12
 #: Heaviest keys of a channel of which every combination is tried.
 _WHOLE = 10
 #: One key in so many is always on the shortlist for its weight.
