@@ -49,13 +49,16 @@ class Curve:
 def curves(cost: Floats, price: Floats, channel: Ints, chosen: Mask, channels: Indices) -> dict[int, Curve]:
     """The curves of these channels, of the chosen keys; keys without cost shed nothing."""
     keys = np.flatnonzero(chosen & (cost > 0))
-    keys = keys[np.argsort(price[keys] / cost[keys], kind="stable")]
     where = channel[keys]
     order = np.argsort(where.astype(np.int16) if len(where) and where.max() < 1 << 15 else where, kind="stable")
     keys, where = keys[order], where[order]
     first, last = np.searchsorted(where, channels, "left"), np.searchsorted(where, channels, "right")
-    parts = {int(d): keys[a:b] for d, a, b in zip(channels, first, last, strict=True)}
-    return {d: Curve(part, cost[part], price[part]) for d, part in parts.items()}
+    found = {}
+    for d, a, b in zip(channels.tolist(), first, last, strict=True):
+        part = keys[a:b]
+        part = part[np.argsort(price[part] / cost[part], kind="stable")]
+        found[d] = Curve(part, cost[part], price[part])
+    return found
 
 
 @dataclass(frozen=True, eq=False)

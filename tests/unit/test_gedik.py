@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rebalance.errors import ConfigError
 from rebalance.partition import SLOTS, consistent_ring
 from rebalance.planners.gedik.base import Gedik, theta, threshold, tracked_keys
 from rebalance.planners.gedik.metrics import imbalance, migration, resource_loads
@@ -264,27 +263,6 @@ def test_pinned_keys_stay_and_the_others_balance_around_them(name: str) -> None:
 
 
 # Parameters
-
-
-@pytest.mark.parametrize(
-    ("parameters", "message"),
-    [
-        ({"alpha": 0.9}, "alpha is 0.9"),
-        ({"alpha": [1.2, 1.2]}, "three of them"),
-        ({"sigma": 0}, "sigma is 0"),
-        ({"sigma": 1.5}, "at most 1"),
-        ({"resources": "LL"}, "for example LCL"),
-        ({"resources": "LXL"}, "each C, L, Q or M"),
-        ({"resources": "LLQ"}, "then L for communication"),
-        ({"utility": "apm"}, "one of A, APM"),
-        ({"c": 0}, "c is 0"),
-        ({"tau": 1}, "has no parameter 'tau'"),
-    ],
-    ids=lambda value: str(value) if isinstance(value, dict) else "",
-)
-def test_parameters_that_cannot_be_are_refused_with_the_rule(parameters: dict[str, Any], message: str) -> None:
-    with pytest.raises(ConfigError, match=message):
-        make_planner("readj", parameters)
 
 
 def test_alpha_may_differ_between_resources() -> None:

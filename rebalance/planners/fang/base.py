@@ -22,10 +22,8 @@ class Fang(ABC):
     r: int | None = None
 
     def __post_init__(self) -> None:
-        if self.r is not None and not (isinstance(self.r, int) and 0 <= self.r <= 32):
-            raise ConfigError(
-                f"r is {self.r}; it must be a whole number from 0 to 32 (R = 2^r), or left out for exact planning"
-            )
+        if self.r is not None and not 0 <= self.r <= 32:
+            raise ConfigError(f"r is {self.r}; it must be from 0 to 32 (R = 2^r), or left out for exact planning")
 
     def propose(self, request: Request) -> Proposal:
         """Where the plan on records puts the keys."""

@@ -46,6 +46,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from rebalance.errors import ConfigError
 from rebalance.planners.baselines.consistent import open_ring
 from rebalance.planners.gedik.table import UTILITIES, Problem
 from rebalance.planning.exact import TOLERANCE, on_grid, total
@@ -72,18 +73,18 @@ class Gedik(ABC):
 
     def __post_init__(self) -> None:
         if len(self.alphas) != 3 or not all(a >= 1 and isfinite(a) for a in self.alphas):
-            raise ValueError(
+            raise ConfigError(
                 f"alpha is {self.alpha}; it must be one number of at least 1, or three of them for s, c, n"
             )
         if not 0 < self.sigma <= 1:
-            raise ValueError(f"sigma is {self.sigma}; it must be above 0 and at most 1")
+            raise ConfigError(f"sigma is {self.sigma}; it must be above 0 and at most 1")
         if len(self.resources) != 3 or set(self.resources[:2]) - set("CLQM") or self.resources[2] != "L":
-            raise ValueError(
+            raise ConfigError(
                 f"resources is {self.resources!r}; it must be a letter for state and one for computation, each C, L, Q or "
                 f"M, and then L for communication, for example LCL"
             )
         if self.utility not in UTILITIES:
-            raise ValueError(f"utility is {self.utility!r}; it must be one of {', '.join(UTILITIES)}")
+            raise ConfigError(f"utility is {self.utility!r}; it must be one of {', '.join(UTILITIES)}")
 
     @property
     def alphas(self) -> tuple[float, ...]:

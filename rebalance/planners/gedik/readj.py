@@ -26,6 +26,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from rebalance.errors import ConfigError
 from rebalance.planners.gedik.base import Gedik
 from rebalance.planners.gedik.readj_search import Search
 from rebalance.planners.gedik.table import Problem
@@ -44,7 +45,7 @@ class Readj(Gedik):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.c < 1:
-            raise ValueError(f"c is {self.c}; a key must be allowed to move at least once")
+            raise ConfigError(f"c is {self.c}; it must be at least 1, for readj plans only by moving keys")
 
     def place(self, problem: Problem) -> Ints:
         """Algorithm 4."""
