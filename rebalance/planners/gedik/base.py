@@ -40,14 +40,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import isfinite, sqrt
 from typing import ClassVar
 
 import numpy as np
 
 from rebalance.errors import ConfigError
-from rebalance.planners.baselines.consistent import open_ring
+from rebalance.planners.baselines.consistent import hashed, open_ring
 from rebalance.planners.gedik.table import UTILITIES, Problem
 from rebalance.planning.exact import TOLERANCE, on_grid, total
 from rebalance.planning.model import Floats, Indices, Ints, KeyStats, Mask, Proposal, Request
@@ -93,44 +93,41 @@ class Gedik(ABC):
 
     def propose(self, request: Request) -> Proposal:
         """Tracked keys where the planner places them, all others at h_new."""
-        ring = open_ring(request)
-        stays = ~request.movable
-        channel = np.where(stays, request.current, ring[request.stats.slots]).astype(np.int32)
-        open_channels = np.flatnonzero(request.open).astype(np.int32)
-        pinned_routes = int(np.count_nonzero(channel != ring[request.stats.slots]))
-        placed, notes = self.tracked(request, channel, stays, open_channels, pinned_routes)
-        if len(placed):
-            problem = self.problem(request, channel, stays, open_channels, placed)
-            channel[placed] = open_channels[self.place(problem)]
-        return Proposal(channel=channel, ring=None if ring is request.ring else ring, notes=notes)
+        proposal = hashed(request, open_ring(request))
+        tracked, notes = self.tracked(request, proposal)
+        if len(tracked):
+            places = self.place(self.problem(request, proposal.channel, tracked))
+            proposal.channel[tracked] = np.flatnonzero(request.open)[places]
+        return replace(proposal, notes=notes)
 
     @abstractmethod
     def place(self, problem: Problem) -> Ints:
         """The channel of each tracked key, as a position among the open ones."""
 
-    def tracked(
-        self, request: Request, channel: Ints, stays: Mask, open_channels: Ints, pinned_routes: int
-    ) -> tuple[Indices, tuple[str, ...]]:
+    def tracked(self, request: Request, by_hash: Proposal) -> tuple[Indices, tuple[str, ...]]:
         """D_p in decreasing frequency (ties: the smaller key), less what max_routes has no room for."""
-        if len(open_channels) == 1 or request.stats.tuples.sum() == 0:
+        stats, channels = request.stats, int(np.count_nonzero(request.open))
+        if channels == 1 or stats.tuples.sum() == 0:
             return np.empty(0, dtype=np.int64), ()
-        chosen, delta = tracked_keys(request.stats, self.resources, self.alphas, self.sigma, len(open_channels))
-        chosen &= ~stays | request.open[channel]  # pinned where nothing else may be: out of every sum
+        chosen, delta = tracked_keys(stats, self.resources, self.alphas, self.sigma, channels)
+        chosen &= request.open[by_hash.channel]  # pinned where nothing else may be: out of every sum
         keys = np.flatnonzero(chosen)
-        keys = keys[np.argsort(-request.stats.tuples[keys], kind="stable")]
+        keys = keys[np.argsort(-stats.tuples[keys], kind="stable")]
+        ring = request.ring if by_hash.ring is None else by_hash.ring
+        pinned_routes = int(np.count_nonzero(by_hash.channel != ring[stats.slots]))
         room = max(request.limits.max_routes - pinned_routes, 0)
-        free = np.flatnonzero(~stays[keys])
+        free = np.flatnonzero(request.movable[keys])
         note = f"{len(keys):,} keys are tracked, f ≥ {delta:.3g}"
         if len(free) > room:
             note = f"of {len(keys):,} keys with f ≥ {delta:.3g} the {room:,} most frequent are tracked (max_routes)"
             keys = np.delete(keys, free[room:])
         return keys, (note,)
 
-    def problem(self, request: Request, channel: Ints, stays: Mask, open_channels: Ints, tracked: Indices) -> Problem:
+    def problem(self, request: Request, channel: Ints, tracked: Indices) -> Problem:
         """The tracked keys as arrays; `channel` is h_new, or where a key stays."""
-        stats, current, n = request.stats, request.current, len(open_channels)
+        stats, current, n = request.stats, request.current, int(np.count_nonzero(request.open))
         position = np.full(max(request.channels, int(current.max()) + 1), -1, dtype=np.int32)
-        position[open_channels] = np.arange(n, dtype=np.int32)
+        position[: request.channels][request.open] = np.arange(n, dtype=np.int32)
         old = position[current[tracked]]
 
         leaves = channel != current
@@ -145,7 +142,7 @@ class Gedik(ABC):
         # Resources with the same function have the same loads; measured state and measured cost do not.
         first = [k if self.resources[k] == "M" else self.resources.index(self.resources[k]) for k in varying]
         columns = sorted(set(first))
-        capacity = request.capacity[open_channels]
+        capacity = request.capacity[request.open]
         weight = [on_grid(column_of(stats, self.resources, k, tracked)[:, None] / capacity) for k in columns]
         return Problem(
             frequency=stats.tuples[tracked],
@@ -155,7 +152,7 @@ class Gedik(ABC):
             theta=tuple(theta(self.alphas[k], n) for k in varying),
             old=old,
             home=position[channel[tracked]],
-            fixed=stays[tracked],
+            fixed=~request.movable[tracked],
             state=state[: len(tracked)].copy(),
             moved=float(state[len(tracked) :].sum()),
             ideal=float(state.sum()) / n,
