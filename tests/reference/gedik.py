@@ -14,7 +14,7 @@ import numpy as np
 
 from rebalance.planning.exact import TOLERANCE, clearly_less, first_least
 
-LEAST_THETA = 1e-9
+LEAST_THETA = 1e-6
 
 
 @dataclass

@@ -19,7 +19,7 @@ Readings of the paper where it is open:
   that far apart: with a ρ_k of 0 the other resources would not rank.
 - After the second look at a quadratic resource (`threshold`) δ is again the least over all resources: equation 16 has to hold for
   each of them, and the paper counts as many explicit entries for LQL as for LCL.
-- α = 1 allows no imbalance at all, θ = 0; it counts as 1e-9.
+- α = 1 allows no imbalance at all, θ = 0; it counts as 1e-6. With less, ρ would be so large that γ is lost in the tolerance.
 
 Ours, beyond the paper:
 
@@ -53,7 +53,7 @@ from rebalance.planning.exact import TOLERANCE, on_grid, total
 from rebalance.planning.model import Floats, Indices, Ints, KeyStats, Mask, Proposal, Request
 
 #: θ of α = 1.
-_LEAST_THETA = 1e-9
+_LEAST_THETA = 1e-6
 
 
 @dataclass(frozen=True)
