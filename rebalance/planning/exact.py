@@ -70,10 +70,8 @@ def first_least(values: Sequence[float] | NDArray[np.float64]) -> int:
     """
     array = np.asarray(values, dtype=np.float64)
     least = float(array.min())
-    if not np.isfinite(least):
-        return int(array.argmin())
-    near = array - least <= TOLERANCE * np.maximum(np.abs(array), abs(least))
-    return int(np.flatnonzero(near & (array < inf))[0])
+    equal_up_to = least / (1.0 - TOLERANCE) if least > 0.0 else least * (1.0 - TOLERANCE)
+    return int(np.argmax(array <= equal_up_to))
 
 
 def first_greatest(values: Sequence[float] | NDArray[np.float64]) -> int:
