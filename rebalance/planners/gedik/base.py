@@ -110,11 +110,12 @@ class Gedik(ABC):
         if channels == 1 or stats.tuples.sum() == 0:
             return np.empty(0, dtype=np.int64), ()
         chosen, delta = tracked_keys(stats, self.resources, self.alphas, self.sigma, channels)
-        chosen &= request.open[by_hash.channel]  # pinned where nothing else may be: out of every sum
         keys = np.flatnonzero(chosen)
+        keys = keys[request.open[by_hash.channel[keys]]]  # not those pinned where nothing else may be: out of every sum
         keys = keys[np.argsort(-stats.tuples[keys], kind="stable")]
         ring = request.ring if by_hash.ring is None else by_hash.ring
-        pinned_routes = int(np.count_nonzero(by_hash.channel != ring[stats.slots]))
+        pinned = np.flatnonzero(~request.movable)
+        pinned_routes = int(np.count_nonzero(by_hash.channel[pinned] != ring[stats.slots[pinned]]))
         room = max(request.limits.max_routes - pinned_routes, 0)
         free = np.flatnonzero(request.movable[keys])
         note = f"{len(keys):,} keys are tracked, f ≥ {delta:.3g}"
