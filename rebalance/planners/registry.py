@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from difflib import get_close_matches
-from typing import Any
+from numbers import Integral, Real
+from types import NoneType, UnionType
+from typing import Any, NamedTuple, get_args, get_type_hints
 
 from rebalance.errors import ConfigError
 from rebalance.planners.baselines.consistent import Consistent
@@ -74,15 +76,48 @@ def make_planner(name: str, parameters: Mapping[str, Any] | None = None) -> Plan
     """
     if name not in PLANNERS:
         raise ConfigError(f"there is no planner {name!r}. {_nearest(name, PLANNERS)}")
-    planner = PLANNERS[name]
-    known = {f.name: f for f in fields(planner)}
-    for parameter in parameters or {}:
+    planner, given = PLANNERS[name], dict(parameters or {})
+    types = get_type_hints(planner)
+    known = {f.name: types[f.name] for f in fields(planner)}
+    for parameter in given:
         if parameter not in known:
             raise ConfigError(f"planner {name!r} has no parameter {parameter!r}. {_nearest(parameter, known)}")
     try:
-        return planner(**(parameters or {}))  # type: ignore[no-any-return]
-    except (TypeError, ValueError) as error:
-        raise ConfigError(f"planner {name!r} cannot take {dict(parameters or {})}: {error}") from error
+        for parameter, value in given.items():
+            _check_kind(parameter, value, known[parameter])
+        return planner(**given)  # type: ignore[no-any-return]
+    except ConfigError as error:
+        raise ConfigError(f"planner {name!r}: {error}") from None
+
+
+def _check_kind(parameter: str, value: object, kind: Any) -> None:
+    """Refuse a value that is not of the parameter's type, so that planners check only what it may be."""
+    kinds = get_args(kind) if isinstance(kind, UnionType) else (kind,)
+    if not any(_KINDS[kind].fits(value) for kind in kinds):
+        may_be = " or ".join(_KINDS[kind].words for kind in kinds)
+        raise ConfigError(f"{parameter} is {value!r}; it must be {may_be}")
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool)
+
+
+class _Kind(NamedTuple):
+    words: str
+    fits: Callable[[object], bool]
+
+
+#: The types that parameters have.
+_KINDS: dict[Any, _Kind] = {
+    float: _Kind("a number", _is_number),
+    int: _Kind("a whole number", lambda value: isinstance(value, Integral) and not isinstance(value, bool)),
+    bool: _Kind("true or false", lambda value: isinstance(value, bool)),
+    str: _Kind("a text", lambda value: isinstance(value, str)),
+    NoneType: _Kind("left out", lambda value: value is None),
+    Sequence[float]: _Kind(
+        "a list of numbers", lambda value: isinstance(value, list | tuple) and all(map(_is_number, value))
+    ),
+}
 
 
 def _nearest(name: str, known: Mapping[str, Any]) -> str:

@@ -37,11 +37,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from rebalance.planning.bounds_excess import ROOMS, Combinations, best_charges, combinations, curves, hosts
+from rebalance.planning.exact import TOLERANCE, total
 from rebalance.planning.measure import channel_loads
 from rebalance.planning.model import Floats, Ints, Mask, Request
 
-#: Loads closer than this share of all cost are the same load: sums in another order differ in the last bits.
-_ROUNDING = 1e-9
 #: Prices of a route that are tried, as quantiles of the state of the keys away from home.
 _ROUTE_PRICES = (0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.7, 0.9)
 
@@ -91,34 +90,34 @@ def least_migration(request: Request, theta: float) -> float:
     """A lower bound on the bytes any plan moves that comes within θ and max_routes."""
     if not len(request.stats):
         return 0.0
-    board = _board(request, theta)
+    demand = _demand(request, theta)
     away = request.current != request.home
     surplus = int(np.count_nonzero(away)) - request.limits.max_routes
-    filled, slopes = board.fill_bound()
-    priced, nu = max((board.priced_bound(away, surplus, 0.0, nu), nu) for nu in (0.0, *slopes))
-    if surplus + np.count_nonzero(board.movable & (board.over() > 0)[board.channel]) > 0 and away.any():
-        for mu in np.quantile(board.state[away], _ROUTE_PRICES):
-            tried = board.priced_bound(away, surplus, float(mu), nu)
+    filled, slopes = demand.fill_bound()
+    priced, nu = max((demand.priced_bound(away, surplus, 0.0, nu), nu) for nu in (0.0, *slopes))
+    if surplus + np.count_nonzero(demand.movable & (demand.over() > 0)[demand.channel]) > 0 and away.any():
+        for mu in np.quantile(demand.state[away], _ROUTE_PRICES):
+            tried = demand.priced_bound(away, surplus, float(mu), nu)
             if tried < priced:  # it is concave in μ: past the top
                 break
             priced = tried
-    return max(priced, filled, _table_bound(board, away, surplus))
+    return max(priced, filled, _table_bound(demand, away, surplus))
 
 
-def _table_bound(board: _Board, away: Mask, surplus: int) -> float:
+def _table_bound(demand: _Demand, away: Mask, surplus: int) -> float:
     """The least state that must go home for the table to fit."""
-    states = board.state[away & board.movable]
+    states = demand.state[away & demand.movable]
     if surplus <= 0:
         return 0.0
     return float(states.sum() if surplus >= len(states) else np.partition(states, surplus)[:surplus].sum())
 
 
-def _board(request: Request, theta: float) -> _Board:
+def _demand(request: Request, theta: float) -> _Demand:
     cost, channel = request.stats.cost, request.current
     channels = max(request.channels, int(channel.max()) + 1)
     fair = np.zeros(channels)
     fair[: request.channels] = request.fair
-    return _Board(
+    return _Demand(
         cost,
         request.stats.state,
         channel,
@@ -130,7 +129,7 @@ def _board(request: Request, theta: float) -> _Board:
 
 
 @dataclass(frozen=True, eq=False)
-class _Board:
+class _Demand:
     """Keys and channels, those that vanished among them, with what θ asks of each channel."""
 
     cost: Floats
@@ -144,12 +143,16 @@ class _Board:
     @property
     def rounding(self) -> float:
         """What loads may be off by: the bounds give way by that much."""
-        return _ROUNDING * float(self.load.sum())
+        return TOLERANCE * float(self.load.sum())
 
     def over(self) -> Floats:
         """e(d): what each channel must shed."""
         movable = np.bincount(self.channel, weights=self.cost * self.movable, minlength=len(self.load))
         return np.maximum(np.minimum(self.load - self.high, movable) - self.rounding, 0.0)
+
+    def lacking(self) -> float:
+        """What all channels below lo lack."""
+        return total(np.maximum(self.low - self.load - self.rounding, 0.0))
 
     def priced_bound(self, away: Mask, surplus: int, mu: float, nu: float) -> float:
         """Bounds 1, 4 and 5: excess, with a route worth μ and a cost that fills worth ν."""
@@ -157,8 +160,7 @@ class _Board:
         spare = np.maximum(self.load - self.low, 0.0)
         full = price - nu * self.cost * (spare > 0)[self.channel] if nu > 0.0 else price
         gained = np.maximum(self._negative(full), self._negative(price) - nu * spare)
-        lacking = float(np.maximum(self.low - self.load - self.rounding, 0.0).sum())
-        return mu * surplus + nu * lacking + float(gained.sum()) + self.excess_bound(np.maximum(full, 0.0))
+        return mu * surplus + nu * self.lacking() + total(gained) + self.excess_bound(np.maximum(full, 0.0))
 
     def _negative(self, price: Floats) -> Floats:
         """What the keys of each channel with a negative price come to."""
@@ -172,7 +174,7 @@ class _Board:
         shedding = np.flatnonzero(over)
         sheds = curves(self.cost, price, self.channel, self.movable & (over > 0)[self.channel], shedding)
         sources = [combinations(sheds[d], over[d]) for d in shedding.tolist()]
-        return float(price[idle].sum()) + self._with_charges(price, sources)
+        return total(price[idle]) + self._with_charges(price, sources)
 
     def _with_charges(self, price: Floats, sources: list[Combinations]) -> float:
         """The bound with the heavy keys charged for the room they take, where there are such keys."""
@@ -190,23 +192,23 @@ class _Board:
         """Bound 2: excess and filling, keys in pieces; and the least and the last price per cost at which something fills."""
         least = self.over()
         most = np.maximum(self.load - self.low, least)
-        wanted = float(np.maximum(self.low - self.load - self.rounding, 0.0).sum() - least.sum())
+        wanted = self.lacking() - total(least)
         if wanted <= 0:
             return 0.0, ()  # filled by the excess
-        total = 0.0
+        paid = 0.0
         per_cost, offered = [np.empty(0)], [np.empty(0)]
         for d, curve in curves(self.cost, self.state, self.channel, self.movable, np.flatnonzero(most)).items():
             shed, _ = curve.sums()
             forced = np.diff(np.minimum(shed, least[d]))
             offered.append(np.diff(np.minimum(shed, most[d])) - forced)
             per_cost.append(curve.price / curve.cost)
-            total += float((forced * per_cost[-1]).sum())
+            paid += total(forced * per_cost[-1])
         slope, amount = np.concatenate(per_cost), np.concatenate(offered)
         slope, amount = slope[amount > 0], amount[amount > 0]
         if not len(slope):
-            return total, ()
+            return paid, ()
         cheapest = np.argsort(slope, kind="stable")
         filled = np.minimum(np.cumsum(amount[cheapest]), wanted)
-        total += float((np.diff(filled, prepend=0.0) * slope[cheapest]).sum())
+        paid += total(np.diff(filled, prepend=0.0) * slope[cheapest])
         last = cheapest[min(int(np.searchsorted(filled, wanted)), len(slope) - 1)]
-        return total, (float(slope[cheapest[0]]), float(slope[last]))
+        return paid, (float(slope[cheapest[0]]), float(slope[last]))

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from rebalance.planning.exact import total
 from rebalance.planning.model import Floats, Indices, Ints, Mask
 
 #: Heaviest keys of a channel that are not cut into pieces: all their combinations are looked at.
@@ -48,13 +49,16 @@ class Curve:
 def curves(cost: Floats, price: Floats, channel: Ints, chosen: Mask, channels: Indices) -> dict[int, Curve]:
     """The curves of these channels, of the chosen keys; keys without cost shed nothing."""
     keys = np.flatnonzero(chosen & (cost > 0))
-    keys = keys[np.argsort(price[keys] / cost[keys])]
     where = channel[keys]
     order = np.argsort(where.astype(np.int16) if len(where) and where.max() < 1 << 15 else where, kind="stable")
     keys, where = keys[order], where[order]
     first, last = np.searchsorted(where, channels, "left"), np.searchsorted(where, channels, "right")
-    parts = {int(d): keys[a:b] for d, a, b in zip(channels, first, last, strict=True)}
-    return {d: Curve(part, cost[part], price[part]) for d, part in parts.items()}
+    found = {}
+    for d, a, b in zip(channels.tolist(), first, last, strict=True):
+        part = keys[a:b]
+        part = part[np.argsort(price[part] / cost[part], kind="stable")]
+        found[d] = Curve(part, cost[part], price[part])
+    return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,9 +67,7 @@ class Combinations:
 
     #: The heaviest keys.
     whole: Indices
-    #: One row per combination: which of them it sheds.
-    sheds: Floats
-    #: Its price, without charges and without the others.
+    #: Price of each combination, without charges and without the others.
     price: Floats
     #: What it leaves to the others, and by how much it sheds more than it must.
     left: Floats
@@ -75,7 +77,19 @@ class Combinations:
     def least(self, charge: Floats, rho: float) -> float:
         """The least price if each heavy key is charged so much more and what is shed beyond the excess is credited at ρ."""
         others = self.others.credited(self.left, rho)
-        return float((self.price + self.sheds @ charge + others - rho * self.beyond).min())
+        return float((self.price + subset_sums(charge) + others - rho * self.beyond).min())
+
+
+def subset_sums(values: Floats) -> Floats:
+    """The sum of every combination of the values, 2^n of them.
+
+    >>> subset_sums(np.array([1.0, 2.0, 4.0]))
+    array([0., 1., 2., 3., 4., 5., 6., 7.])
+    """
+    sums = np.zeros(1)
+    for value in values:
+        sums = np.concatenate([sums, sums + value])
+    return sums
 
 
 def combinations(curve: Curve, excess: float) -> Combinations:
@@ -85,10 +99,9 @@ def combinations(curve: Curve, excess: float) -> Combinations:
     rest = np.ones(len(curve.cost), dtype=np.bool_)
     rest[whole] = False
     others = Curve(curve.keys[rest], curve.cost[rest], curve.price[rest])
-    sheds = (np.arange(1 << len(whole))[:, None] >> np.arange(len(whole)) & 1).astype(np.float64)
-    shed, price = sheds @ curve.cost[whole], sheds @ curve.price[whole]
+    shed, price = subset_sums(curve.cost[whole]), subset_sums(curve.price[whole])
     left, beyond = np.maximum(excess - shed, 0.0), np.maximum(shed - excess, 0.0)
-    return Combinations(curve.keys[whole], sheds, price, left, beyond, others)
+    return Combinations(curve.keys[whole], price, left, beyond, others)
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,7 +141,7 @@ def best_charges(sources: list[Combinations], heavy: Indices, landing: Hosts, co
         charge = np.minimum(rates, rho) * cost[heavy]
         charges = dict(zip(heavy.tolist(), charge.tolist(), strict=True))
         least = [source.least(np.array([charges.get(int(k), 0.0) for k in source.whole]), rho) for source in sources]
-        return sum(least) - float(room_price.sum())
+        return sum(least) - total(room_price)
 
     prices = np.zeros(len(landing.room))
     best = max(value(prices), sum(source.least(np.zeros(len(source.whole)), 0.0) for source in sources))

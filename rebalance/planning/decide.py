@@ -1,7 +1,7 @@
 """From statistics to a Plan: measure every proposal alike, hold it to the limits, say why.
 
 Planners only propose. The moves are the difference of two functions, the metrics are taken here, a proposal beyond a limit is cut
-down to it (`planning.limits`) and one that makes the balance worse is refused here, so no planner can forget to report a
+down to it (`limits`) and one that makes the balance worse is refused here, so no planner can forget to report a
 move or mark its own work.
 """
 
@@ -16,13 +16,11 @@ import numpy as np
 from rebalance.errors import PlannerError
 from rebalance.partition import Key, PartitionFunction, Share
 from rebalance.planning.bounds import Bound, bound
+from rebalance.planning.exact import TOLERANCE, clearly_less
 from rebalance.planning.interface import RING_OF, Planner, RingOwner
 from rebalance.planning.limits import hold
 from rebalance.planning.measure import measure
 from rebalance.planning.model import Decision, Ints, Limits, Measure, Plan, Proposal, Request
-
-#: A proposal counts as worse only beyond this: sums in another order differ in the last bits.
-_ROUNDING = 1e-9
 
 
 def decide(planner: Planner, request: Request, active: PartitionFunction, *, guard: bool = True) -> Plan:
@@ -40,7 +38,7 @@ def decide(planner: Planner, request: Request, active: PartitionFunction, *, gua
     if (
         same_ring
         and not judges_itself
-        and before.theta <= limits.theta_max
+        and not clearly_less(limits.theta_max, before.theta)
         and before.routes <= limits.max_routes
         and not _stranded(request, request.current, request.splits)
     ):
@@ -131,7 +129,7 @@ def _check_shares(planner: Planner, request: Request, k: int, first: int, shares
     closed = [share.channel for share in shares if not request.is_open([share.channel])]
     if closed:
         raise PlannerError(f"{planner.name} split a key over channels that do not exist or are excluded: {closed}")
-    if min(share.share for share in shares) < 0 or abs(sum(share.share for share in shares) - 1) > _ROUNDING:
+    if min(share.share for share in shares) < 0 or abs(sum(share.share for share in shares) - 1) > TOLERANCE:
         raise PlannerError(f"{planner.name} gave shares that do not sum to 1: {[share.share for share in shares]}")
 
 
@@ -195,7 +193,7 @@ def _verdict(
             Decision.REJECT,
             f"{effect}, but it needs {after.routes:,} routes and max_routes is {limits.max_routes:,}",
         )
-    if limits.max_bytes is not None and moved_bytes > limits.max_bytes * (1 + _ROUNDING):
+    if limits.max_bytes is not None and clearly_less(limits.max_bytes, moved_bytes):
         return (
             Decision.REJECT,
             f"{effect}, but it moves {moved_bytes:,.0f} bytes and max_bytes is {limits.max_bytes:,.0f}",
@@ -207,7 +205,7 @@ def _verdict(
         )
     reached = (
         ""
-        if after.theta <= limits.theta_max
+        if not clearly_less(limits.theta_max, after.theta)
         else f"; θ_max {limits.theta_max:g} not reached, largest θ {after.theta:.4f}"
     )
     return Decision.APPLY, f"{effect} by moving {moved:,} keys with {moved_bytes:,.0f} bytes of state{reached}"
@@ -215,13 +213,13 @@ def _verdict(
 
 def _worse(before: Measure, after: Measure, moved: int) -> bool:
     """More load on the fullest channel, or moves that improve neither it nor the largest θ."""
-    if after.skewness > before.skewness * (1 + _ROUNDING):
+    if clearly_less(before.skewness, after.skewness):
         return True
     return moved > 0 and _no_better(before, after)
 
 
 def _no_better(before: Measure, after: Measure) -> bool:
-    return after.theta >= before.theta * (1 - _ROUNDING) and after.skewness >= before.skewness * (1 - _ROUNDING)
+    return not (clearly_less(after.theta, before.theta) or clearly_less(after.skewness, before.skewness))
 
 
 def _kept(planner: Planner, request: Request, active: PartitionFunction, before: Measure, reason: str) -> Plan:

@@ -17,8 +17,9 @@ RING_OF = "ring_of"
 class Planner(Protocol):
     """HOW a better function is found.
 
-    A planner is a frozen dataclass: its fields are its parameters, in the paper's letters, checked in `__post_init__`. `propose`
-    has no clock, no I/O, no unseeded randomness and does not change its request, so the same request gives the same proposal.
+    A planner is a frozen dataclass: its fields are its parameters, in the paper's letters. `__post_init__` refuses bad ones with a
+    ConfigError that names the parameter, its value and what it may be. `propose` has no clock, no I/O, no unseeded randomness, does
+    not change its request and follows the rules of `exact`, so the same request gives the same proposal, on every processor.
     """
 
     #: The name in a pipeline file.

@@ -27,6 +27,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from rebalance.planning.exact import clearly_less
 from rebalance.planning.measure import channel_loads, measure
 from rebalance.planning.model import Floats, Indices, Ints, Limits, Mask, Proposal, Request
 
@@ -34,8 +35,6 @@ from rebalance.planning.model import Floats, Indices, Ints, Limits, Mask, Propos
 _FREE = 1e-12
 #: How often step 4 goes over the moves: one that did not help at first may after others.
 _PASSES = 10
-#: Loads that differ by less are the same: sums in another order differ in the last bits.
-_ROUNDING = 1e-9
 
 
 def hold(request: Request, proposal: Proposal) -> Proposal:
@@ -108,19 +107,22 @@ def _split_keys(request: Request, proposal: Proposal) -> Mask:
 
 def _best_cut(request: Request, proposal: Proposal, asked: Usage) -> Proposal:
     """Step 5: the smallest table, then the best balance, then the fewest bytes."""
-    plain = _cut(request, proposal)
-    tallest = _balance(request, plain)[1] * (1 + _ROUNDING)
-
-    def merit(cut: Proposal) -> tuple[int, bool, float, float]:
+    cuts = [_cut(request, proposal), _cut(request, proposal, free_choice=True)]
+    room = asked.routes - request.limits.max_routes
+    if room > 0:
+        cuts += [_cut(request, proposal, room=room), _cut(request, proposal, room=room, free_choice=True)]
+    tallest = _balance(request, cuts[0])[1]
+    merits = []
+    for cut in cuts:
         used, (theta, skewness) = usage(request, cut), _balance(request, cut)
         # Fuller than the plain cut could mean fuller than it is now, and such a plan is refused.
-        return max(used.routes - request.limits.max_routes, 0), skewness > tallest, theta, used.bytes
-
-    freer = [_cut(request, proposal, free_choice=True)]
-    if asked.routes > request.limits.max_routes:
-        room = asked.routes - request.limits.max_routes
-        freer += [_cut(request, proposal, room=room), _cut(request, proposal, room=room, free_choice=True)]
-    return min([plain, *freer], key=merit)
+        over = max(used.routes - request.limits.max_routes, 0)
+        merits.append((over, clearly_less(tallest, skewness), theta, used.bytes))
+    best = list(range(len(cuts)))
+    for values in zip(*merits, strict=True):
+        least = min(values[i] for i in best)
+        best = [i for i in best if not clearly_less(least, values[i])]
+    return cuts[best[0]]
 
 
 def _balance(request: Request, proposal: Proposal) -> tuple[float, float]:

@@ -7,6 +7,8 @@ from typing import NamedTuple
 import numpy as np
 
 from rebalance.compiled import compiled
+from rebalance.planning.exact import TOLERANCE
+from rebalance.planning.exact_kernel import clearly_less
 from rebalance.planning.model import Floats, Indices, Ints
 from rebalance.planning.sorting_kernel import pop, push
 
@@ -54,12 +56,12 @@ def send_home(ledger: Ledger, keys: Indices, enough_routes: float) -> None:
 
 
 @compiled
-def worst_theta(load: Floats, fair: Floats) -> float:
-    """max θ(d); a channel that must be empty counts only when it is not."""
+def worst_theta(load: Floats, fair: Floats, nothing: float) -> float:
+    """max θ(d), a load off by `nothing` being fair; a channel that must be empty counts only when it is not."""
     worst = 0.0
     for d in range(len(load)):
         off = abs(load[d] - fair[d])
-        if off > 1e-12 * fair.sum():
+        if off > nothing:
             worst = max(worst, off / fair[d] if fair[d] > 0 else np.inf)
     return worst
 
@@ -69,7 +71,7 @@ def emptiest(load: Floats, fair: Floats) -> int:
     """The open channel with the least L(d) / fair(d), the smaller one on a tie."""
     best = -1
     for d in range(len(load)):
-        if fair[d] > 0 and (best < 0 or load[d] / fair[d] < load[best] / fair[best]):
+        if fair[d] > 0 and (best < 0 or clearly_less(load[d] / fair[d], load[best] / fair[best])):
             best = d
     return best
 
@@ -87,7 +89,7 @@ def gain(ledger: Ledger, k: int, to: int) -> float:
         return float(np.inf)
     level_now, level_to = ledger.load[now] / ledger.fair[now], ledger.load[to] / ledger.fair[to]
     after_now, after_to = (ledger.load[now] - c) / ledger.fair[now], (ledger.load[to] + c) / ledger.fair[to]
-    if after_to >= level_now or after_now <= level_to:
+    if not (clearly_less(after_to, level_now) and clearly_less(level_to, after_now)):
         return 0.0
     return float(c * (level_now + after_now - level_to - after_to))
 
@@ -100,13 +102,13 @@ def improve(ledger: Ledger, keys: Indices, target: Ints, price: Floats, worth: F
     each is looked at again before it counts.
     """
     heap, size, moved = np.empty(len(keys), dtype=np.int32), 0, 0
-    empty = emptiest(ledger.load, ledger.fair)
+    empty, nothing = emptiest(ledger.load, ledger.fair), TOLERANCE * ledger.load.sum()
     for k in keys:
         worth[k] = gain(ledger, k, target[k] if target[k] >= 0 else empty) / price[k]
         if worth[k] > 0:
             push(heap, size, k, worth)
             size += 1
-    while size > 0 and worst_theta(ledger.load, ledger.fair) > theta_max:
+    while size > 0 and clearly_less(theta_max, worst_theta(ledger.load, ledger.fair, nothing)):
         k = pop(heap, size, worth)
         size -= 1
         to = target[k] if target[k] >= 0 else empty

@@ -8,6 +8,7 @@ from math import ceil
 import numpy as np
 
 from rebalance.partition import Share
+from rebalance.planning.exact import TOLERANCE, total
 from rebalance.planning.model import Floats, Ints, Mask, Measure, Request
 
 #: Utilisation that counts as normal: between the thresholds of Consistent Grouping, 0.75 and 0.85.
@@ -29,8 +30,8 @@ def channel_loads(
 def thetas(loads: Floats, fair: Floats) -> Floats:
     """θ(d) = |L(d) - fair(d)| / fair(d); a channel whose fair load is 0 is at 0 when empty and infinitely off when not."""
     off = np.abs(loads - fair)
-    # Sums of many costs in another order differ in the last bits: that much is not load.
-    off[off <= 1e-12 * max(float(fair.sum()), float(loads.sum()))] = 0.0
+    # What shares of split keys and fair loads are off by from rounding is not load.
+    off[off <= TOLERANCE * max(total(fair), total(loads))] = 0.0
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(off == 0.0, 0.0, off / fair)
 
@@ -75,7 +76,7 @@ def measure(
         fair=fair,
         theta=float(theta.max(initial=0.0)),
         skewness=float(ratio.max(initial=0.0)) if loads.sum() > 0 else 1.0,
-        imbalance=float(utilisation.max() - utilisation.mean()),
+        imbalance=float(utilisation.max()) - total(utilisation) / len(utilisation),
         routes=int(np.count_nonzero(routed)),
         splits=len(splits or {}),
         key_copies=int(np.count_nonzero(request.stats.tuples + request.stats.state)) + len(parts) - len(splits or {}),
@@ -90,5 +91,5 @@ def relative_utilisation(busy: Floats, used: Mask) -> Floats | None:
     >>> relative_utilisation(np.array([3.0, 1.0, 0.0]), np.array([True, True, False]))
     array([1.2, 0.4, 0. ])
     """
-    mean = float(busy[used].mean()) if used.any() else 0.0
+    mean = total(busy[used]) / max(len(busy[used]), 1)
     return busy / mean * MEAN_UTILISATION if mean > 0 else None

@@ -10,7 +10,8 @@ from __future__ import annotations
 import numpy as np
 
 from rebalance.compiled import compiled
-from rebalance.planning.model import Floats, Ints, Mask, Request
+from rebalance.planning.exact import TOLERANCE
+from rebalance.planning.model import Floats, Indices, Ints, Mask, Request
 
 
 def least_theta_exactly(request: Request) -> float:
@@ -42,8 +43,8 @@ def least_migration_of_all(request: Request, theta: float) -> float:
 
 
 def _slack(cost: Floats) -> float:
-    """Sums in another order differ in the last bits: loads nearer than this are the same."""
-    return float(1e-9 * cost.sum())
+    """Loads nearer than this are the same."""
+    return float(TOLERANCE * cost.sum())
 
 
 def _arguments(request: Request) -> tuple[Floats, Floats, Ints, Ints, Mask, Floats]:
@@ -63,10 +64,23 @@ def _ways(k: int, d: int, current: Ints, stuck: Mask, fair: Floats) -> bool:
 
 
 @compiled
+def _next_channel(k: int, channel: Indices, load: Floats, cost: Floats) -> bool:
+    """Put key k on the channel after the one it is on; False, and on none, if there is no other."""
+    if channel[k] >= 0:
+        load[channel[k]] -= cost[k]
+    channel[k] += 1
+    if channel[k] == len(load):
+        channel[k] = -1
+        return False
+    load[channel[k]] += cost[k]
+    return True
+
+
+@compiled
 def _least_theta(cost: Floats, current: Ints, stuck: Mask, fair: Floats) -> float:
     """The least max θ(d): a branch is left once a channel alone is as far over, or what is left cannot fill the others better."""
     keys, channels = len(cost), len(fair)
-    slack = 1e-9 * cost.sum()
+    slack = TOLERANCE * cost.sum()
     left = np.append(np.cumsum(cost[::-1])[::-1], 0.0)
     load, channel = np.zeros(channels), np.full(keys, -1)
     best, k = np.inf, 0
@@ -75,14 +89,9 @@ def _least_theta(cost: Floats, current: Ints, stuck: Mask, fair: Floats) -> floa
             best = min(best, _theta(load, fair, slack))
             k -= 1
             continue
-        if channel[k] >= 0:
-            load[channel[k]] -= cost[k]
-        channel[k] += 1
-        if channel[k] == channels:
-            channel[k] = -1
+        if not _next_channel(k, channel, load, cost):
             k -= 1
             continue
-        load[channel[k]] += cost[k]
         if _ways(k, channel[k], current, stuck, fair) and _hopeful(load, fair, left[k + 1], best, slack):
             k += 1
     return best
@@ -118,7 +127,7 @@ def _least_bytes(
 ) -> float:
     """The least migration within θ and max_routes."""
     keys, channels = len(cost), len(fair)
-    slack = 1e-9 * cost.sum()
+    slack = TOLERANCE * cost.sum()
     left = np.append(np.cumsum(cost[::-1])[::-1], 0.0)
     load, channel = np.zeros(channels), np.full(keys, -1)
     moved, routes = np.zeros(keys + 1), np.zeros(keys + 1, dtype=np.int64)
@@ -128,15 +137,10 @@ def _least_bytes(
             best = min(best, moved[k])
             k -= 1
             continue
-        if channel[k] >= 0:
-            load[channel[k]] -= cost[k]
-        channel[k] += 1
-        if channel[k] == channels:
-            channel[k] = -1
+        if not _next_channel(k, channel, load, cost):
             k -= 1
             continue
         d = channel[k]
-        load[d] += cost[k]
         moved[k + 1] = moved[k] + (state[k] if d != current[k] else 0.0)
         routes[k + 1] = routes[k] + int(d != home[k])
         if moved[k + 1] >= best or routes[k + 1] > max_routes or not _ways(k, d, current, stuck, fair):

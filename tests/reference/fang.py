@@ -1,6 +1,7 @@
 """LLFD, MinTable, MinMig, Mixed, MixedBF and HLHE, word for word and without a thought for speed.
 
-Exact fractions, so no rounding: what the planners do within 1e-12 of all cost is done here exactly.
+Exact fractions, so no rounding: what the planners do within a tolerance is done here exactly. γ alone is no fraction: it is rounded as the
+planners round it.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 
 import numpy as np
+
+from rebalance.planning.exact import clearly_less, power, rounded
 
 Assignment = dict[int, int]
 Psi = Callable[[int], tuple[float, int]]
@@ -75,7 +78,7 @@ def largest_cost(p: Problem) -> Psi:
 
 
 def largest_gamma(p: Problem, beta: float) -> Psi:
-    gamma = np.array(p.cost, dtype=float) ** beta / np.maximum(np.array(p.state, dtype=float), 1.0)
+    gamma = rounded(power(np.array(p.cost, dtype=float), beta) / np.maximum(np.array(p.state, dtype=float), 1.0))
     return lambda k: (-gamma[k], k)
 
 
@@ -192,7 +195,7 @@ def hlhe(values: list[float], r: int) -> list[float]:
         else:
             lower = max(y for y in representatives if y <= value)
             upper = min(y for y in representatives if y > value)
-            chosen = min((lower, upper), key=lambda y: (abs(delta + value - y), y))
+            chosen = upper if clearly_less(abs(delta + value - upper), abs(delta + value - lower)) else lower
         delta += value - chosen
         phi[i] = chosen * unit
     return phi

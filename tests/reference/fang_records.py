@@ -11,6 +11,8 @@ from fractions import Fraction
 
 import numpy as np
 
+from rebalance.planning.exact import power, rounded
+
 
 @dataclass
 class Row:
@@ -43,13 +45,13 @@ class Problem:
 
     def gamma(self, beta: float) -> list[float]:
         cost, state = np.array([r.cost for r in self.rows], float), np.array([r.state for r in self.rows], float)
-        return (cost**beta / np.maximum(state, 1.0)).tolist()
+        return rounded(power(cost, beta) / np.maximum(state, 1.0)).tolist()
 
 
 Counts = Counter[tuple[int, int]]
 
 
-class Board:
+class Placing:
     """Which keys are where while LLFD runs."""
 
     def __init__(self, p: Problem, psi: list[float]) -> None:
@@ -106,13 +108,13 @@ class Board:
 
 def llfd(p: Problem, psi: list[float]) -> tuple[Counts, int]:
     """{(row, channel): keys} and how many keys were refused."""
-    board, refused = Board(p, psi), 0
+    placing, refused = Placing(p, psi), 0
     for d in p.open:
-        board.push_out(d, float("inf"), 0)
-    while waiting := +board.waiting:
+        placing.push_out(d, float("inf"), 0)
+    while waiting := +placing.waiting:
         i = min(waiting, key=lambda i: (-p.rows[i].cost, i))
-        refused += board.assign(i, board.waiting.pop(i))
-    return Counter({(i, d): n for d in board.on for i, n in (board.on[d] + board.placed[d]).items()}), refused
+        refused += placing.assign(i, placing.waiting.pop(i))
+    return Counter({(i, d): n for d in placing.on for i, n in (placing.on[d] + placing.placed[d]).items()}), refused
 
 
 def cleaned(p: Problem, n: int) -> Problem:

@@ -1,8 +1,8 @@
 """scan, redist and readj as the paper states them, to be read beside it: plain lists, every candidate tried, no shortcut.
 
 Gedik, "Partitioning functions for stateful data parallelism in stream processing", VLDB Journal 23(4), 2014. Numbers of
-equations and algorithms are his. The planners must place every key exactly as these functions do. Given whole numbers (and capacities that are
-powers of two) all sums below are exact, so ties are real ties.
+equations and algorithms are his. The planners must place every key exactly as these functions do. Numbers that are equal but for rounding
+tie by the rule of `rebalance.planning.exact`, as in the planners.
 """
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ from math import sqrt
 
 import numpy as np
 
-FLOOR = 1e-12
-LEAST_THETA = 1e-9
+from rebalance.planning.exact import TOLERANCE, clearly_less, first_least
+
+LEAST_THETA = 1e-6
 
 
 @dataclass
@@ -70,7 +71,7 @@ def delta(case: Case) -> float:
     first = least(sqrt(share / (len(f) * case.n)))
     if "Q" not in case.resources:
         return first
-    found = [x for x in f if x >= first]
+    found = [x for x in f if not clearly_less(x, first)]
     rest = len(f) - len(found)
     load = sum(x**2 for x in found)
     if rest:
@@ -84,12 +85,12 @@ def tracked(case: Case) -> list[int]:
     if case.n == 1 or total == 0:
         return []
     threshold = delta(case)
-    chosen = {d for d in case.keys if case.tuples[d] / total >= threshold}
+    chosen = {d for d in case.keys if not clearly_less(case.tuples[d] / total, threshold)}
     for k in (0, 1):
         if case.resources[k] == "M":
             column = [case.beta(k, d) for d in case.keys]
             heavy = case.sigma * theta(case) * (sum(column) / case.n)
-            chosen |= {d for d in case.keys if column[d] > heavy and case.tuples[d] > 0}
+            chosen |= {d for d in case.keys if clearly_less(heavy, column[d]) and case.tuples[d] > 0}
     chosen -= {d for d in case.stays if case.current[d] in case.excluded}
     ranked = sorted(chosen, key=lambda d: (-case.tuples[d], d))
     room = max(case.max_routes - sum(case.current[d] != case.home[d] for d in case.stays), 0)
@@ -148,7 +149,7 @@ class Table:
             loads = self.load[k].values()
             mean = sum(loads) / self.case.n
             penalty = (max(loads) - min(loads)) / (theta(self.case) * mean) if mean > 0 else 0.0
-            product *= max(penalty, FLOOR)
+            product *= max(penalty, TOLERANCE / theta(self.case))
         # The geometric mean of equal numbers is that number.
         return {1: product, 2: sqrt(product), 3: float(np.cbrt(product))}[len(self.different)]
 
@@ -202,13 +203,8 @@ def scan(case: Case) -> list[int]:
     """Algorithm 2."""
     table, to_place = with_pinned(case)
     for d in to_place:
-        best, j = float("inf"), -1
-        for i in case.channels:
-            if table.affordable(d, i):
-                u = table.utility_with(d, i)
-                if u < best:
-                    best, j = u, i
-        table.put(d, j)
+        allowed = [i for i in case.channels if table.affordable(d, i)]
+        table.put(d, allowed[first_least([table.utility_with(d, i) for i in allowed])])
     return table.result()
 
 
@@ -216,13 +212,8 @@ def redist(case: Case) -> list[int]:
     """Algorithm 3."""
     table, to_place = with_pinned(case)
     while to_place:
-        best, key, j = float("inf"), -1, -1
-        for d in to_place:
-            for i in case.channels:
-                if table.affordable(d, i):
-                    u = table.utility_with(d, i) / case.tuples[d]
-                    if u < best:
-                        best, key, j = u, d, i
+        allowed = [(d, i) for d in to_place for i in case.channels if table.affordable(d, i)]
+        key, j = allowed[first_least([table.utility_with(d, i) / case.tuples[d] for d, i in allowed])]
         table.put(key, j)
         to_place.remove(key)
     return table.result()
@@ -264,9 +255,11 @@ def exchange(table: Table, d1: int, d2: int | None, i: int, j: int) -> None:
 def best_step(table: Table) -> tuple[int, int | None, int, int] | None:
     """The move or swap with the largest gain, in the order of ties."""
     case = table.case
-    rho_now, u_now, bytes_now = table.rho(), table.utility(), table.bytes
-    best, found = float("-inf"), None
     free = [d for d in table.keys if d not in case.stays and table.steps[d] < case.c]
+    if not free:
+        return None
+    rho_now, u_now, bytes_now = table.rho(), table.utility(), table.bytes
+    found, best, best_apart = None, 0.0, 0.0
     for rank, d1 in enumerate(free):
         i = table.place[d1]
         for j in case.channels:
@@ -279,8 +272,9 @@ def best_step(table: Table) -> tuple[int, int | None, int, int] | None:
                 exchange(table, d1, d2, i, j)
                 rho_then, u_then, bytes_then = table.rho(), table.utility(), table.bytes
                 exchange(table, d1, d2, j, i)
-                if rho_then >= rho_now or bytes_then > max(bytes_now, case.max_bytes):
+                if not clearly_less(rho_then, rho_now) or bytes_then > max(bytes_now, case.max_bytes):
                     continue
-                if (u_now - u_then) / apart > best:
-                    best, found = (u_now - u_then) / apart, (d1, d2, i, j)
+                known_to = TOLERANCE * u_now / min(apart, best_apart or apart)
+                if found is None or (u_now - u_then) / apart - best / best_apart > known_to:
+                    found, best, best_apart = (d1, d2, i, j), u_now - u_then, apart
     return found

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rebalance.planners.fang.compact import compact_records, concrete_channels
-from rebalance.planners.fang.records import Records, Settled
+from rebalance.planners.fang.records import Placement, Records
 from rebalance.planners.registry import make_planner
 from rebalance.planning.model import Request
 from tests.reference import fang_records
@@ -36,11 +36,11 @@ def problem_of(request: Request, records: Records) -> fang_records.Problem:
     )
 
 
-def counts_of(settled: Settled) -> Counter[tuple[int, int]]:
-    records, result = settled.records, Counter[tuple[int, int]]()
-    for row, keys in enumerate(settled.stay.tolist()):
+def counts_of(placement: Placement) -> Counter[tuple[int, int]]:
+    records, result = placement.records, Counter[tuple[int, int]]()
+    for row, keys in enumerate(placement.stay.tolist()):
         result[int(records.origin[row]), int(records.planned[row])] += keys
-    for row, channel, keys in settled.placed.tolist():
+    for row, channel, keys in placement.placed.tolist():
         result[int(records.origin[row]), channel] += keys
     return +result
 
@@ -58,21 +58,21 @@ def test_agrees_with_the_plain_transcription_on_hundreds_of_random_requests(name
     for _ in range(150 if name != "mixedbf" else 40):
         request = few_values(random_request(rng, most_keys=25, most_channels=3), rng)
         records = compact_records(request, r=int(rng.integers(0, 4))).records
-        settled, _ = make_planner(name).plan(records)
+        placement, _ = make_planner(name).plan(records)
         expected, refused = fang_records.plan(problem_of(request, records), name)
-        assert counts_of(settled) == expected
-        assert settled.refused == refused
+        assert counts_of(placement) == expected
+        assert placement.refused == refused
 
 
 @settings(max_examples=40, deadline=None)
 @given(request=requests(), r=st.integers(0, 8), name=st.sampled_from(list(FAMILY)))
 def test_every_channel_gets_the_planned_number_of_keys_of_every_record(request: Request, r: int, name: str) -> None:
     compact = compact_records(request, r)
-    settled, _ = make_planner(name).plan(compact.records)
-    channel = concrete_channels(compact, settled)
+    placement, _ = make_planner(name).plan(compact.records)
+    channel = concrete_channels(compact, placement)
     record_of_key = np.empty(len(request.stats), dtype=int)
     record_of_key[compact.keys] = np.repeat(np.arange(len(compact.records.count)), compact.records.count)
-    assert Counter(zip(record_of_key.tolist(), channel.tolist(), strict=True)) == counts_of(settled)
+    assert Counter(zip(record_of_key.tolist(), channel.tolist(), strict=True)) == counts_of(placement)
 
 
 @settings(max_examples=40, deadline=None)

@@ -3,7 +3,7 @@
 Reference: Fang et al., "Parallel stream processing against workload skewness and variance", section IV.
 
 Keys with the same (d, d_h, v_c, v_S) are one record, v_c and v_S being cost and state discretized by `hlhe`. Planners of LLFD's family run on
-the records (`rebalance.planners.fang.records`); at the end every record's keys are given to the channels its counts went to, in
+the records (`records`); at the end every record's keys are given to the channels its counts went to, in
 the order of ring slot and key. There are at most N² · |v_c| · |v_S| records, whatever the number of keys.
 
 Guarantee: each channel gets exactly the numbers of keys the planner decided. Its estimated load before planning is off by at most R times
@@ -22,7 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rebalance.planners.fang.hlhe import discretize
-from rebalance.planners.fang.records import ROUNDING, Records, Settled
+from rebalance.planners.fang.records import Placement, Records
+from rebalance.planning.exact import TOLERANCE, on_grid
 from rebalance.planning.model import Indices, Ints, Request
 
 
@@ -37,8 +38,8 @@ class Compact:
 
 def compact_records(request: Request, r: int) -> Compact:
     """Group the keys of a request into records with R = 2^r."""
-    cost = discretize(request.stats.cost, r, part=request.current)
-    state = discretize(request.stats.state, r, part=request.current)
+    cost = on_grid(discretize(request.stats.cost, r, part=request.current))
+    state = on_grid(discretize(request.stats.state, r, part=request.current))
     start, movable = request.start, request.movable
     # Where a key starts follows from its channel, its home and whether it may move.
     code = _joint_code(movable, request.current, request.home, cost, state)
@@ -48,8 +49,7 @@ def compact_records(request: Request, r: int) -> Compact:
     starts = np.flatnonzero(np.diff(code[keys], prepend=-1))
     first = keys[starts]
     count = np.diff(np.append(starts, len(keys)))
-    total = cost.sum()
-    fair = request.open_capacity / request.open_capacity.sum() * total
+    fair = request.open_capacity / request.open_capacity.sum() * cost.sum()
     return Compact(
         Records(
             planned=start[first],
@@ -61,20 +61,20 @@ def compact_records(request: Request, r: int) -> Compact:
             movable=movable[first],
             origin=np.arange(len(first), dtype=np.int32),
             capacity=request.open_capacity,
-            limit=(1.0 + request.limits.theta_max) * fair + ROUNDING * total,
+            limit=(1.0 + request.limits.theta_max) * fair * (1.0 + TOLERANCE),
             max_routes=request.limits.max_routes,
         ),
         keys,
     )
 
 
-def concrete_channels(compact: Compact, settled: Settled) -> Ints:
+def concrete_channels(compact: Compact, placement: Placement) -> Ints:
     """The channel of each key: of every record as many keys as were planned for each channel."""
-    records = settled.records
-    stays = np.flatnonzero(settled.stay)
-    row = np.concatenate([stays, settled.placed[:, 0]])
-    to = np.concatenate([records.planned[stays], settled.placed[:, 1]])
-    count = np.concatenate([settled.stay[stays], settled.placed[:, 2]])
+    records = placement.records
+    stays = np.flatnonzero(placement.stay)
+    row = np.concatenate([stays, placement.placed[:, 0]])
+    to = np.concatenate([records.planned[stays], placement.placed[:, 1]])
+    count = np.concatenate([placement.stay[stays], placement.placed[:, 2]])
     order = np.lexsort((to, records.origin[row]))
     channel = np.empty(len(compact.keys), dtype=np.int32)
     channel[compact.keys] = np.repeat(to[order], count[order])

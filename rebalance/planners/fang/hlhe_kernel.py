@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from rebalance.compiled import compiled
+from rebalance.planning.exact_kernel import clearly_less
 from rebalance.planning.model import Floats, Indices, Ints
 
 
@@ -32,6 +33,6 @@ def choose(x: Floats, order: Indices, r: int, part: Ints) -> Floats:
                 upper /= 2
             lower = upper / 2
         wanted = deviation[part[i]] + value
-        phi[i] = upper if abs(wanted - upper) < abs(wanted - lower) else lower
+        phi[i] = upper if clearly_less(abs(wanted - upper), abs(wanted - lower)) else lower
         deviation[part[i]] = wanted - phi[i]
     return phi

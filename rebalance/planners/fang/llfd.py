@@ -19,8 +19,8 @@ Time: O(K + E log K + |C|·(log |C| + N)) for K records of which E are exchanged
 arrays of their number.
 
 Departures: ≤ where the paper's listing has <, as in its text and example; loads are compared relative to capacity; pinned keys
-are never candidates nor exchanged; keys of an excluded channel are candidates whatever its load; loads within 1e-12 of all
-cost count as equal; a key without cost never leaves an open channel, for it would only travel.
+are never candidates nor exchanged; keys of an excluded channel are candidates whatever its load; a load that is above L_max by
+less than the tolerance (`planning.exact`) is at it; a key without cost never leaves an open channel, for it would only travel.
 """
 
 from __future__ import annotations
@@ -30,68 +30,52 @@ from typing import ClassVar
 
 import numpy as np
 
-from rebalance.planners.fang.records import Records, Settled, check_r, propose_on_records
+from rebalance.planners.fang.base import Fang
+from rebalance.planners.fang.records import Placement, Records
 from rebalance.planning.measure import channel_loads
-from rebalance.planning.model import Floats, Proposal, Request
+from rebalance.planning.model import Floats
 
 
 @dataclass(frozen=True)
-class LLFD:
+class LLFD(Fang):
     """No cleaning, ψ = largest c first."""
 
     name: ClassVar[str] = "llfd"
-    splits_keys: ClassVar[bool] = False
 
-    #: Plan on compact records with R = 2^r; None = exactly, on the keys themselves.
-    r: int | None = None
-
-    def __post_init__(self) -> None:
-        check_r(self.r)
-
-    def propose(self, request: Request) -> Proposal:
-        """Balance from where the keys are."""
-        return propose_on_records(request, self.r, self.plan)
-
-    def plan(self, records: Records) -> tuple[Settled, tuple[str, ...]]:
-        """Phases II and III."""
-        settled = settle(records, records.cost)
-        return settled, settled.notes()
+    def plan(self, records: Records) -> tuple[Placement, tuple[str, ...]]:
+        """Phases II and III, from where the keys are."""
+        placement = place(records, records.cost)
+        return placement, placement.notes()
 
 
-def settle(records: Records, psi: Floats) -> Settled:
+def place(records: Records, psi: Floats) -> Placement:
     """Phases II and III from where the records are planned; `psi` orders the keys that leave, largest first."""
     from rebalance.planners.fang import llfd_kernel as kernel
     from rebalance.planning.sorting_kernel import group, lazily_sorted
 
-    cost, capacity, limit = records.cost, records.capacity, records.limit
+    cost, capacity = records.cost, records.capacity
     draining = records.draining()
-    resident = records.movable & ~draining & (cost > 0)
     waiting = np.where(draining, records.count, 0).astype(np.int32)
     stay = records.count - waiting
-    load = channel_loads(cost * stay, records.planned, len(capacity))
-    residents, starts = group(records.planned, resident, len(capacity))
-    low, high = starts[:-1].copy(), starts[1:]
-    open_channels = np.flatnonzero(capacity > 0).astype(np.int32)
-    for d in open_channels[load[open_channels] > limit[open_channels]]:
-        low[d], load[d] = kernel.shed(residents, low[d], high[d], psi, cost, stay, waiting, load[d], limit[d])
-
-    cheaper = [(cost[residents[a:b]] * stay[residents[a:b]]).sum() for a, b in zip(low, high, strict=True)]
-    board = kernel.Board(
+    residents, starts = group(records.planned, records.movable & ~draining & (cost > 0), len(capacity))
+    placing = kernel.Placing(
         cost=cost,
         psi=psi,
         stay=stay,
         waiting=waiting,
-        load=load,
-        limit=limit,
+        load=channel_loads(cost * stay, records.planned, len(capacity)),
+        limit=records.limit,
         capacity=capacity,
-        cheaper=np.array(cheaper),
-        by_cost=lazily_sorted(residents.copy(), low, high),
-        by_psi=lazily_sorted(residents, low, high),
+        cheaper=np.zeros(len(capacity)),
+        by_cost=lazily_sorted(np.empty_like(residents), starts[:-1], starts[1:]),
+        by_psi=lazily_sorted(residents, starts[:-1], starts[1:]),
         returned=np.empty(len(residents), dtype=np.int32),
         sizes=np.zeros(2, dtype=np.int64),
     )
+    kernel.prepare(placing)
     candidates = np.flatnonzero(waiting).astype(np.int32)
     candidates = candidates[np.argsort(-cost[candidates], kind="stable")]
-    ranked = open_channels[np.argsort(load[open_channels] / capacity[open_channels], kind="stable")]
-    placed, refused = kernel.place(board, candidates, ranked, np.empty(3 * (len(candidates) + 16), dtype=np.int32))
-    return Settled(records, stay, placed.reshape(-1, 3)[: board.sizes[kernel.PLACED]], refused)
+    open_channels = np.flatnonzero(capacity > 0).astype(np.int32)
+    ranked = open_channels[np.argsort(placing.load[open_channels] / capacity[open_channels], kind="stable")]
+    placed, refused = kernel.place(placing, candidates, ranked, np.empty(3 * (len(candidates) + 16), dtype=np.int32))
+    return Placement(records, stay, placed.reshape(-1, 3)[: placing.sizes[kernel.PLACED]], refused)

@@ -19,11 +19,11 @@ from rebalance.compiled import compiled
 from rebalance.planning.model import Floats, Indices, Ints
 from rebalance.planning.sorting_kernel import Lazy, before, first, partition, pop, push, skip, sum_down_to
 
-#: Places in `Board.sizes`.
+#: Places in `Placing.sizes`.
 RETURNED, PLACED = 0, 1
 
 
-class Board(NamedTuple):
+class Placing(NamedTuple):
     """The records and channels while candidates are placed."""
 
     cost: Floats
@@ -74,24 +74,29 @@ def leaving(load: float, c: float, limit: float, count: int) -> int:
 
 
 @compiled
-def shed(
-    items: Ints,
-    low: int,
-    high: int,
-    psi: Floats,
-    cost: Floats,
-    stay: Ints,
-    waiting: Ints,
-    load: float,
-    limit: float,
-) -> tuple[int, float]:
-    """Phase II on one channel: of items[low:high], the first keys in the order ψ leave until `load` is at `limit`.
+def prepare(placing: Placing) -> None:
+    """Phase II: what is above L_max leaves, and both orders begin with what is still there."""
+    cost, stay, residents = placing.cost, placing.stay, placing.by_psi
+    for d in range(len(placing.load)):
+        if placing.capacity[d] > 0.0 and placing.load[d] > placing.limit[d]:
+            shed(placing, d)
+        placing.by_cost.low[d] = residents.low[d]
+        for i in range(residents.low[d], residents.pivots[d, 0]):
+            placing.by_cost.items[i] = residents.items[i]
+            placing.cheaper[d] += cost[residents.items[i]] * stay[residents.items[i]]
 
-    They go from `stay` to `waiting`. Returns where the items that are still wholly or partly there begin, and the load left.
+
+@compiled
+def shed(placing: Placing, d: int) -> None:
+    """The first residents of channel d in the order ψ leave until its load is at its limit: they go from `stay` to `waiting`.
+
     Expected linear time: a weighted quickselect.
     """
+    cost, stay, waiting, items = placing.cost, placing.stay, placing.waiting, placing.by_psi.items
+    low, high = placing.by_psi.low[d], placing.by_psi.pivots[d, 0]
+    load, limit = placing.load[d], placing.limit[d]
     while low < high and load > limit:
-        pivot = partition(items, low, high, psi)
+        pivot = partition(items, low, high, placing.psi)
         weight = 0.0
         for i in range(low, pivot):
             weight += cost[items[i]] * stay[items[i]]
@@ -108,7 +113,7 @@ def shed(
         waiting[k] = m
         stay[k] -= m
         low = pivot if stay[k] > 0 else pivot + 1
-    return low, load
+    placing.by_psi.low[d], placing.load[d] = low, load
 
 
 @compiled
@@ -124,7 +129,7 @@ def least_harm(load: Floats, capacity: Floats, ranked: Ints, c: float) -> int:
 
 
 @compiled
-def resettle(ranked: Ints, position: int, load: Floats, capacity: Floats) -> None:
+def rank_again(ranked: Ints, position: int, load: Floats, capacity: Floats) -> None:
     """Put the channel at `position` back in its place by ascending (L(d) / cap(d), d) after its load changed."""
     d = ranked[position]
     level = load[d] / capacity[d]
@@ -146,87 +151,87 @@ def resettle(ranked: Ints, position: int, load: Floats, capacity: Floats) -> Non
 
 
 @compiled
-def accepted(board: Board, d: int, c: float, count: int) -> int:
+def accepted(placing: Placing, d: int, c: float, count: int) -> int:
     """adjust(k, d): how many of `count` keys of cost c fit on d; if none, how many if all that is strictly cheaper were pushed out."""
-    load, limit = board.load[d], board.limit[d]
+    load, limit = placing.load[d], placing.limit[d]
     m = fitting(load, c, limit, count)
     if m > 0:
         return m
-    board.cheaper[d] -= sum_down_to(board.by_cost, d, board.cost, c, board.stay)
-    return fitting(load - board.cheaper[d], c, limit, count)
+    placing.cheaper[d] -= sum_down_to(placing.by_cost, d, placing.cost, c, placing.stay)
+    return fitting(load - placing.cheaper[d], c, limit, count)
 
 
 @compiled
-def make_room(board: Board, d: int, c: float, m: int) -> None:
+def make_room(placing: Placing, d: int, c: float, m: int) -> None:
     """Push the exchange set E out of d: strictly cheaper keys in the order ψ until m keys of cost c fit."""
-    while board.load[d] + m * c > board.limit[d]:
-        k = first(board.by_psi, d, board.psi)
+    while placing.load[d] + m * c > placing.limit[d]:
+        k = first(placing.by_psi, d, placing.psi)
         if k < 0:
             break
-        if board.cost[k] >= c or board.stay[k] == 0:  # too heavy for this candidate, hence for all that follow
-            skip(board.by_psi, d)
+        if placing.cost[k] >= c or placing.stay[k] == 0:  # too heavy for this candidate, hence for all that follow
+            skip(placing.by_psi, d)
             continue
-        out = leaving(board.load[d] + m * c, board.cost[k], board.limit[d], board.stay[k])
-        board.load[d] -= out * board.cost[k]
-        board.cheaper[d] -= out * board.cost[k]
-        if board.waiting[k] == 0:
-            push(board.returned, board.sizes[RETURNED], k, board.cost)
-            board.sizes[RETURNED] += 1
-        board.stay[k] -= out
-        board.waiting[k] += out
+        out = leaving(placing.load[d] + m * c, placing.cost[k], placing.limit[d], placing.stay[k])
+        placing.load[d] -= out * placing.cost[k]
+        placing.cheaper[d] -= out * placing.cost[k]
+        if placing.waiting[k] == 0:
+            push(placing.returned, placing.sizes[RETURNED], k, placing.cost)
+            placing.sizes[RETURNED] += 1
+        placing.stay[k] -= out
+        placing.waiting[k] += out
 
 
 @compiled
-def next_candidate(board: Board, candidates: Ints, taken: int) -> int:
+def next_candidate(placing: Placing, candidates: Ints, taken: int) -> int:
     """The costliest of the candidates not taken yet and the records pushed out; -1 if there is none."""
-    size = board.sizes[RETURNED]
-    if size > 0 and (taken == len(candidates) or before(board.cost, board.returned[0], candidates[taken])):
-        board.sizes[RETURNED] -= 1
-        return pop(board.returned, size, board.cost)
+    size = placing.sizes[RETURNED]
+    if size > 0 and (taken == len(candidates) or before(placing.cost, placing.returned[0], candidates[taken])):
+        placing.sizes[RETURNED] -= 1
+        return pop(placing.returned, size, placing.cost)
     return int(candidates[taken]) if taken < len(candidates) else -1
 
 
 @compiled
-def put(board: Board, ranked: Ints, position: int, k: int, m: int, placed: Ints) -> Ints:
+def put(placing: Placing, ranked: Ints, position: int, k: int, m: int, placed: Ints) -> Ints:
     """Put m keys of record k on the channel at `position`; `placed` gets a row of (record, channel, keys) and grows if need be."""
-    d, row = ranked[position], 3 * board.sizes[PLACED]
+    d, row = ranked[position], 3 * placing.sizes[PLACED]
     if row == len(placed):
         longer = np.empty(2 * row, dtype=np.int32)
         for i in range(row):
             longer[i] = placed[i]
         placed = longer
     placed[row], placed[row + 1], placed[row + 2] = k, d, m
-    board.sizes[PLACED] += 1
-    board.load[d] += m * board.cost[k]
-    resettle(ranked, position, board.load, board.capacity)
+    placing.sizes[PLACED] += 1
+    placing.load[d] += m * placing.cost[k]
+    rank_again(ranked, position, placing.load, placing.capacity)
     return placed
 
 
 @compiled
-def place(board: Board, candidates: Ints, ranked: Ints, placed: Ints) -> tuple[Ints, int]:
+def place(placing: Placing, candidates: Ints, ranked: Ints, placed: Ints) -> tuple[Ints, int]:
     """Phase III: give every candidate a channel. Returns `placed`, filled, and how many keys every channel refused.
 
     `candidates` are records by descending cost, `ranked` the open channels by ascending L(d) / cap(d).
     """
     taken, refused = 0, 0
     while True:
-        k = next_candidate(board, candidates, taken)
+        k = next_candidate(placing, candidates, taken)
         if k < 0:
             return placed, refused
         if taken < len(candidates) and k == candidates[taken]:
             taken += 1
-        c, left = board.cost[k], board.waiting[k]
+        c, left = placing.cost[k], placing.waiting[k]
         position = 0
         while left > 0 and position < len(ranked):
-            m = accepted(board, ranked[position], c, left)
+            m = accepted(placing, ranked[position], c, left)
             if m == 0:
                 position += 1
                 continue
-            make_room(board, ranked[position], c, m)
-            placed = put(board, ranked, position, k, m, placed)
+            make_room(placing, ranked[position], c, m)
+            placed = put(placing, ranked, position, k, m, placed)
             left -= m
             position = 0
         # What is waiting would fit if it could be cut, so fewer keys than channels are left here.
         for _ in range(left):
-            placed = put(board, ranked, least_harm(board.load, board.capacity, ranked, c), k, 1, placed)
+            placed = put(placing, ranked, least_harm(placing.load, placing.capacity, ranked, c), k, 1, placed)
             refused += 1

@@ -16,47 +16,49 @@ from typing import ClassVar
 
 import numpy as np
 
-from rebalance.planners.fang.llfd import settle
-from rebalance.planners.fang.records import Records, Settled, check_r, propose_on_records
-from rebalance.planning.model import Floats, Proposal, Request
+from rebalance.errors import ConfigError
+from rebalance.planners.fang.base import Fang
+from rebalance.planners.fang.llfd import place
+from rebalance.planners.fang.records import Placement, Records
+from rebalance.planning.exact import power, rounded
+from rebalance.planning.model import Floats
 
 
 @dataclass(frozen=True)
-class MinMig:
-    """ψ = largest γ = c^β / S first."""
-
-    name: ClassVar[str] = "minmig"
-    splits_keys: ClassVar[bool] = False
+class ByGamma(Fang):
+    """Planners in which the keys with the largest γ = c^β / S leave first."""
 
     #: Weight of computation against state; no unit, 1 to 2.
     beta: float = 1.5
-    #: Plan on compact records with R = 2^r; None = exactly, on the keys themselves.
-    r: int | None = None
 
     def __post_init__(self) -> None:
-        check_beta(self.beta)
-        check_r(self.r)
+        super().__post_init__()
+        if not 0 < self.beta < float("inf"):
+            raise ConfigError(f"beta is {self.beta}; it must be a positive number, 1 to 2 as a rule")
 
-    def propose(self, request: Request) -> Proposal:
-        """Balance from where the keys are."""
-        return propose_on_records(request, self.r, self.plan)
-
-    def plan(self, records: Records) -> tuple[Settled, tuple[str, ...]]:
+    def place(self, records: Records) -> Placement:
         """Phases II and III."""
-        settled = settle(records, migration_priority(records.cost, records.state, self.beta))
-        return settled, settled.notes()
+        return place(records, migration_priority(records.cost, records.state, self.beta))
 
 
-def check_beta(beta: float) -> None:
-    """Refuse what is no weight."""
-    if not 0 < beta < float("inf"):
-        raise ValueError(f"beta is {beta}; it must be a positive number, 1 to 2 as a rule")
+@dataclass(frozen=True)
+class MinMig(ByGamma):
+    """No cleaning, ψ = largest γ first."""
+
+    name: ClassVar[str] = "minmig"
+
+    def plan(self, records: Records) -> tuple[Placement, tuple[str, ...]]:
+        """Phases II and III, from where the keys are."""
+        placement = self.place(records)
+        return placement, placement.notes()
 
 
 def migration_priority(cost: Floats, state: Floats, beta: float) -> Floats:
-    """γ = c^β / S. A key without state counts as one byte: it is the cheapest to move, but not infinitely so.
+    """γ = c^β / S, rounded so that keys tie alike on every processor.
+
+    A key without state counts as one byte: it is the cheapest to move, but not infinitely so.
 
     >>> migration_priority(np.array([4.0, 4.0, 9.0]), np.array([2.0, 0.0, 27.0]), beta=1.5)
     array([4., 8., 1.])
     """
-    return np.asarray(cost**beta / np.where(state > 0, state, 1.0), dtype=np.float64)
+    return rounded(power(cost, beta) / np.where(state > 0, state, 1.0))

@@ -13,29 +13,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from rebalance.planners.fang.llfd import settle
-from rebalance.planners.fang.records import Records, Settled, check_r, propose_on_records
-from rebalance.planning.model import Proposal, Request
+from rebalance.planners.fang.base import Fang
+from rebalance.planners.fang.llfd import place
+from rebalance.planners.fang.records import Placement, Records
 
 
 @dataclass(frozen=True)
-class MinTable:
+class MinTable(Fang):
     """Phase I: all of A. ψ = largest c first."""
 
     name: ClassVar[str] = "mintable"
-    splits_keys: ClassVar[bool] = False
 
-    #: Plan on compact records with R = 2^r; None = exactly, on the keys themselves.
-    r: int | None = None
-
-    def __post_init__(self) -> None:
-        check_r(self.r)
-
-    def propose(self, request: Request) -> Proposal:
-        """Balance from where the ring alone would put the keys."""
-        return propose_on_records(request, self.r, self.plan)
-
-    def plan(self, records: Records) -> tuple[Settled, tuple[str, ...]]:
-        """All three phases."""
-        settled = settle(records.all_home(), records.cost)
-        return settled, settled.notes()
+    def plan(self, records: Records) -> tuple[Placement, tuple[str, ...]]:
+        """All three phases, from where the ring alone would put the keys."""
+        placement = place(records.all_home(), records.cost)
+        return placement, placement.notes()

@@ -16,45 +16,28 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from rebalance.planners.fang.llfd import settle
-from rebalance.planners.fang.minmig import check_beta, migration_priority
-from rebalance.planners.fang.records import Records, Settled, check_r, propose_on_records
-from rebalance.planning.model import Proposal, Request
+from rebalance.planners.fang.minmig import ByGamma
+from rebalance.planners.fang.records import Placement, Records
 
 
 @dataclass(frozen=True)
-class Mixed:
+class Mixed(ByGamma):
     """Phase I: as few keys of A as needed for the table to fit. ψ = largest γ first."""
 
     name: ClassVar[str] = "mixed"
-    splits_keys: ClassVar[bool] = False
 
-    #: Weight of computation against state; no unit, 1 to 2.
-    beta: float = 1.5
-    #: Plan on compact records with R = 2^r; None = exactly, on the keys themselves.
-    r: int | None = None
-
-    def __post_init__(self) -> None:
-        check_beta(self.beta)
-        check_r(self.r)
-
-    def propose(self, request: Request) -> Proposal:
-        """Balance, cleaning more of the table each time until the new one fits."""
-        return propose_on_records(request, self.r, self.plan)
-
-    def plan(self, records: Records) -> tuple[Settled, tuple[str, ...]]:
-        """All three phases, from n = 0 upwards."""
+    def plan(self, records: Records) -> tuple[Placement, tuple[str, ...]]:
+        """All three phases, from n = 0 upwards, cleaning more of the table each time until the new one fits."""
         a, a_max = records.routed(), records.max_routes
-        smallest: tuple[int, Settled] | None = None
+        smallest: tuple[int, Placement] | None = None
         n = 0
         while True:
-            cleaned = records.cleaned(n)
-            settled = settle(cleaned, migration_priority(cleaned.cost, cleaned.state, self.beta))
-            table = settled.table_size()
+            placement = self.place(records.cleaned(n))
+            table = placement.table_size()
             if table <= a_max:
-                return settled, settled.notes()
+                return placement, placement.notes()
             if smallest is None or table < smallest[0]:
-                smallest = table, settled
+                smallest = table, placement
             if n == a:
                 return smallest[1], (*smallest[1].notes(), table_note(smallest[0], a_max))
             n = min(a, n + (table - a_max))

@@ -16,34 +16,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from rebalance.planners.fang.llfd import settle
-from rebalance.planners.fang.minmig import check_beta, migration_priority
+from rebalance.planners.fang.minmig import ByGamma
 from rebalance.planners.fang.mixed import table_note
-from rebalance.planners.fang.records import Records, Settled, check_r, propose_on_records
-from rebalance.planning.model import Proposal, Request
+from rebalance.planners.fang.records import Placement, Records
 
 
 @dataclass(frozen=True)
-class MixedBF:
+class MixedBF(ByGamma):
     """Phase I: the best number of keys of A. ψ = largest γ first."""
 
     name: ClassVar[str] = "mixedbf"
-    splits_keys: ClassVar[bool] = False
 
-    #: Weight of computation against state; no unit, 1 to 2.
-    beta: float = 1.5
-    #: Plan on compact records with R = 2^r; None = exactly, on the keys themselves.
-    r: int | None = None
-
-    def __post_init__(self) -> None:
-        check_beta(self.beta)
-        check_r(self.r)
-
-    def propose(self, request: Request) -> Proposal:
-        """Balance, cleaning every possible number of routes."""
-        return propose_on_records(request, self.r, self.plan)
-
-    def plan(self, records: Records) -> tuple[Settled, tuple[str, ...]]:
+    def plan(self, records: Records) -> tuple[Placement, tuple[str, ...]]:
         """All three phases for every n."""
         best, merit = self._trial(records, 0)
         for n in range(1, records.routed() + 1):
@@ -53,9 +37,8 @@ class MixedBF:
         excess, table = merit[0], merit[3]
         return best, (*best.notes(), table_note(table, records.max_routes)) if excess else best.notes()
 
-    def _trial(self, records: Records, n: int) -> tuple[Settled, tuple[int, bool, float, int]]:
+    def _trial(self, records: Records, n: int) -> tuple[Placement, tuple[int, bool, float, int]]:
         """The result for one n, and its merit: smaller is better."""
-        cleaned = records.cleaned(n)
-        settled = settle(cleaned, migration_priority(cleaned.cost, cleaned.state, self.beta))
-        table = settled.table_size()
-        return settled, (max(0, table - records.max_routes), settled.refused > 0, settled.migration(), table)
+        placement = self.place(records.cleaned(n))
+        table = placement.table_size()
+        return placement, (max(0, table - records.max_routes), placement.refused > 0, placement.migration(), table)

@@ -7,16 +7,13 @@ are those of section IV. Either way they are written once.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from rebalance.planning.model import Floats, Indices, Ints, Mask, Proposal, Request
-
-#: Loads closer than this share of all cost are the same load: sums in another order differ in the last bits.
-ROUNDING = 1e-12
+from rebalance.planning.exact import TOLERANCE
+from rebalance.planning.model import Floats, Indices, Ints, Mask, Request
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,7 +38,7 @@ class Records:
     origin: Ints
     #: cap(d), zero for channels that must end empty.
     capacity: Floats
-    #: L_max(d), with room for rounding.
+    #: L_max(d), with the tolerance for what is at it.
     limit: Floats
     #: A_max.
     max_routes: int
@@ -89,7 +86,7 @@ class Records:
 
 
 @dataclass(frozen=True, eq=False)
-class Settled:
+class Placement:
     """Records after phase III: how many keys of each stay where they were planned, and where the others went."""
 
     records: Records
@@ -120,24 +117,6 @@ class Settled:
         )
 
 
-#: A planner's work on records: what it proposes, with its notes.
-PlanRecords = Callable[[Records], tuple[Settled, tuple[str, ...]]]
-
-
-def propose_on_records(request: Request, r: int | None, plan: PlanRecords) -> Proposal:
-    """Run a planner of the family on one record per key or, with r given, on compact records with R = 2^r."""
-    if r is not None:
-        from rebalance.planners.fang.compact import compact_records, concrete_channels
-
-        compact = compact_records(request, r)
-        settled, notes = plan(compact.records)
-        return Proposal(channel=concrete_channels(compact, settled), notes=notes)
-    settled, notes = plan(key_records(request))
-    channel = settled.records.planned.copy()
-    channel[settled.placed[:, 0]] = settled.placed[:, 1]
-    return Proposal(channel=channel, notes=notes)
-
-
 def key_records(request: Request) -> Records:
     """One record per key."""
     stats = request.stats
@@ -151,12 +130,6 @@ def key_records(request: Request) -> Records:
         movable=request.movable,
         origin=np.arange(len(stats), dtype=np.int32),
         capacity=request.open_capacity,
-        limit=request.limit + ROUNDING * stats.cost.sum(),
+        limit=request.limit * (1.0 + TOLERANCE),
         max_routes=request.limits.max_routes,
     )
-
-
-def check_r(r: int | None) -> None:
-    """Refuse what is no exponent of R = 2^r."""
-    if r is not None and not (isinstance(r, int) and 0 <= r <= 32):
-        raise ValueError(f"r is {r}; it must be a whole number from 0 to 32 (R = 2^r), or left out for exact planning")

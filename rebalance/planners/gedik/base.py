@@ -15,10 +15,11 @@ The planners differ in how they place the tracked keys. All other keys go to h_n
 
 Readings of the paper where it is open:
 
-- Constant resources balance by themselves and are left out of ρ; a ρ_k of 0 counts as 1e-12, so that the other resources still rank.
+- Constant resources balance by themselves and are left out of ρ. Loads that are equal but for the tolerance, a share of their mean, count as
+  that far apart: with a ρ_k of 0 the other resources would not rank.
 - After the second look at a quadratic resource (`threshold`) δ is again the least over all resources: equation 16 has to hold for
   each of them, and the paper counts as many explicit entries for LQL as for LCL.
-- α = 1 allows no imbalance at all, θ = 0; it counts as 1e-9.
+- α = 1 allows no imbalance at all, θ = 0; it counts as 1e-6. With less, ρ would be so large that γ is lost in the tolerance.
 
 Ours, beyond the paper:
 
@@ -31,27 +32,28 @@ Ours, beyond the paper:
 - Loads are divided by the channel's capacity. Excluded channels are left out, N counts the others.
 - Pinned keys stay; the tracked ones are placed first. At most max_routes keys are tracked, the most frequent ones. A step that would
   move more than max_bytes is not taken; what has to move anyway (untracked keys, vanished channels) comes first.
-- f is counted in tuples: penalties are ratios and the order of gains is the same. Weights are rounded to multiples of a power of two
-  (2^-52 of their sum) so that sums are exact: equal loads are equal to the last bit whatever the order of summation. Whole numbers
-  are not changed by it.
+- f is counted in tuples: penalties are ratios and the order of gains is the same. Weights are put on a grid (`planning.exact`), so equal
+  loads are equal to the last bit. Utilities closer than the tolerance are equal, and so are a frequency and δ.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
-from math import frexp, isfinite, sqrt
+from dataclasses import dataclass, replace
+from math import isfinite, sqrt
 from typing import ClassVar
 
 import numpy as np
 
-from rebalance.planners.baselines.consistent import open_ring
+from rebalance.errors import ConfigError
+from rebalance.planners.baselines.consistent import hashed, open_ring
 from rebalance.planners.gedik.table import UTILITIES, Problem
+from rebalance.planning.exact import TOLERANCE, on_grid, total
 from rebalance.planning.model import Floats, Indices, Ints, KeyStats, Mask, Proposal, Request
 
 #: θ of α = 1.
-_LEAST_THETA = 1e-9
+_LEAST_THETA = 1e-6
 
 
 @dataclass(frozen=True)
@@ -71,18 +73,18 @@ class Gedik(ABC):
 
     def __post_init__(self) -> None:
         if len(self.alphas) != 3 or not all(a >= 1 and isfinite(a) for a in self.alphas):
-            raise ValueError(
+            raise ConfigError(
                 f"alpha is {self.alpha}; it must be one number of at least 1, or three of them for s, c, n"
             )
         if not 0 < self.sigma <= 1:
-            raise ValueError(f"sigma is {self.sigma}; it must be above 0 and at most 1")
+            raise ConfigError(f"sigma is {self.sigma}; it must be above 0 and at most 1")
         if len(self.resources) != 3 or set(self.resources[:2]) - set("CLQM") or self.resources[2] != "L":
-            raise ValueError(
+            raise ConfigError(
                 f"resources is {self.resources!r}; it must be a letter for state and one for computation, each C, L, Q or "
                 f"M, and then L for communication, for example LCL"
             )
         if self.utility not in UTILITIES:
-            raise ValueError(f"utility is {self.utility!r}; it must be one of {', '.join(UTILITIES)}")
+            raise ConfigError(f"utility is {self.utility!r}; it must be one of {', '.join(UTILITIES)}")
 
     @property
     def alphas(self) -> tuple[float, ...]:
@@ -91,44 +93,42 @@ class Gedik(ABC):
 
     def propose(self, request: Request) -> Proposal:
         """Tracked keys where the planner places them, all others at h_new."""
-        ring = open_ring(request)
-        stays = ~request.movable
-        channel = np.where(stays, request.current, ring[request.stats.slots]).astype(np.int32)
-        open_channels = np.flatnonzero(request.open).astype(np.int32)
-        pinned_routes = int(np.count_nonzero(channel != ring[request.stats.slots]))
-        placed, notes = self.tracked(request, channel, stays, open_channels, pinned_routes)
-        if len(placed):
-            problem = self.problem(request, channel, stays, open_channels, placed)
-            channel[placed] = open_channels[self.place(problem)]
-        return Proposal(channel=channel, ring=None if ring is request.ring else ring, notes=notes)
+        proposal = hashed(request, open_ring(request))
+        tracked, notes = self.tracked(request, proposal)
+        if len(tracked):
+            places = self.place(self.problem(request, proposal.channel, tracked))
+            proposal.channel[tracked] = np.flatnonzero(request.open)[places]
+        return replace(proposal, notes=notes)
 
     @abstractmethod
     def place(self, problem: Problem) -> Ints:
         """The channel of each tracked key, as a position among the open ones."""
 
-    def tracked(
-        self, request: Request, channel: Ints, stays: Mask, open_channels: Ints, pinned_routes: int
-    ) -> tuple[Indices, tuple[str, ...]]:
+    def tracked(self, request: Request, by_hash: Proposal) -> tuple[Indices, tuple[str, ...]]:
         """D_p in decreasing frequency (ties: the smaller key), less what max_routes has no room for."""
-        if len(open_channels) == 1 or request.stats.tuples.sum() == 0:
+        stats, channels = request.stats, int(np.count_nonzero(request.open))
+        if channels == 1 or stats.tuples.sum() == 0:
             return np.empty(0, dtype=np.int64), ()
-        chosen, delta = tracked_keys(request.stats, self.resources, self.alphas, self.sigma, len(open_channels))
-        chosen &= ~stays | request.open[channel]  # pinned where nothing else may be: out of every sum
+        chosen, delta = tracked_keys(stats, self.resources, self.alphas, self.sigma, channels)
         keys = np.flatnonzero(chosen)
-        keys = keys[np.argsort(-request.stats.tuples[keys], kind="stable")]
+        keys = keys[request.open[by_hash.channel[keys]]]  # not those pinned where nothing else may be: out of every sum
+        keys = keys[np.argsort(-stats.tuples[keys], kind="stable")]
+        ring = request.ring if by_hash.ring is None else by_hash.ring
+        pinned = np.flatnonzero(~request.movable)
+        pinned_routes = int(np.count_nonzero(by_hash.channel[pinned] != ring[stats.slots[pinned]]))
         room = max(request.limits.max_routes - pinned_routes, 0)
-        free = np.flatnonzero(~stays[keys])
+        free = np.flatnonzero(request.movable[keys])
         note = f"{len(keys):,} keys are tracked, f ≥ {delta:.3g}"
         if len(free) > room:
             note = f"of {len(keys):,} keys with f ≥ {delta:.3g} the {room:,} most frequent are tracked (max_routes)"
             keys = np.delete(keys, free[room:])
         return keys, (note,)
 
-    def problem(self, request: Request, channel: Ints, stays: Mask, open_channels: Ints, tracked: Indices) -> Problem:
+    def problem(self, request: Request, channel: Ints, tracked: Indices) -> Problem:
         """The tracked keys as arrays; `channel` is h_new, or where a key stays."""
-        stats, current, n = request.stats, request.current, len(open_channels)
+        stats, current, n = request.stats, request.current, int(np.count_nonzero(request.open))
         position = np.full(max(request.channels, int(current.max()) + 1), -1, dtype=np.int32)
-        position[open_channels] = np.arange(n, dtype=np.int32)
+        position[: request.channels][request.open] = np.arange(n, dtype=np.int32)
         old = position[current[tracked]]
 
         leaves = channel != current
@@ -143,7 +143,7 @@ class Gedik(ABC):
         # Resources with the same function have the same loads; measured state and measured cost do not.
         first = [k if self.resources[k] == "M" else self.resources.index(self.resources[k]) for k in varying]
         columns = sorted(set(first))
-        capacity = request.capacity[open_channels]
+        capacity = request.capacity[request.open]
         weight = [on_grid(column_of(stats, self.resources, k, tracked)[:, None] / capacity) for k in columns]
         return Problem(
             frequency=stats.tuples[tracked],
@@ -153,7 +153,7 @@ class Gedik(ABC):
             theta=tuple(theta(self.alphas[k], n) for k in varying),
             old=old,
             home=position[channel[tracked]],
-            fixed=stays[tracked],
+            fixed=~request.movable[tracked],
             state=state[: len(tracked)].copy(),
             moved=float(state[len(tracked) :].sum()),
             ideal=float(state.sum()) / n,
@@ -179,10 +179,11 @@ def tracked_keys(
     """Whether each key is to be tracked, and δ."""
     f = stats.tuples / stats.tuples.sum()
     delta = threshold(f, resources, alphas, sigma, channels)
-    tracked = f >= delta
+    tracked = f >= delta * (1.0 - TOLERANCE)
     for k, column in ((0, stats.state), (1, stats.cost)):
         if resources[k] == "M":
-            tracked |= (column > sigma * theta(alphas[k], channels) * (column.sum() / channels)) & (f > 0)
+            heavy = sigma * theta(alphas[k], channels) * (column.sum() / channels)
+            tracked |= (column > heavy * (1.0 + TOLERANCE)) & (f > 0)
     return tracked, delta
 
 
@@ -205,11 +206,12 @@ def threshold(f: Floats, resources: str, alphas: Sequence[float], sigma: float, 
             quadratic.append(share)
     if not quadratic:
         return min(linear)
-    found = f[f >= min(min(linear), *(sqrt(share / (len(f) * channels)) for share in quadratic))]
+    first = min(min(linear), *(sqrt(share / (len(f) * channels)) for share in quadratic))
+    found = f[f >= first * (1.0 - TOLERANCE)]
     rest = len(f) - len(found)
-    load = float((found**2).sum())
+    load = total(found * found)
     if rest:
-        load += rest * (max(1.0 - float(found.sum()), 0.0) / rest) ** 2
+        load += rest * (max(1.0 - total(found), 0.0) / rest) ** 2
     return min(min(linear), *(sqrt(share * (load / channels)) for share in quadratic))
 
 
@@ -220,13 +222,3 @@ def column_of(stats: KeyStats, resources: str, k: int, keys: Indices) -> Floats:
     if resources[k] == "M":
         return (stats.state, stats.cost)[k][keys]
     return stats.tuples[keys] if resources[k] == "L" else stats.tuples[keys] ** 2
-
-
-def on_grid(values: Floats) -> Floats:
-    """The values as multiples of a power of two so large that every sum of them is exact.
-
-    >>> on_grid(np.array([3.0, 4.0])).tolist(), float(on_grid(np.array([2.0**52, 1.5]))[1])
-    ([3.0, 4.0], 2.0)
-    """
-    unit = 2.0 ** (frexp(float(values.sum()))[1] - 52)
-    return np.asarray(np.rint(values / unit) * unit, dtype=np.float64)

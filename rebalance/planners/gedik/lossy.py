@@ -29,6 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rebalance.errors import RebalanceError
+from rebalance.planning.exact import TOLERANCE
 from rebalance.planning.model import Indices
 
 if TYPE_CHECKING:
@@ -102,7 +103,7 @@ class LossyCounter:
             )
         entries = self.counts()
         # (δ-ε)·n is often a whole number that floating point misses by a hair: no key may be lost to that.
-        enough = entries.counts >= (delta - self.epsilon) * self.n * (1 - 1e-12)
+        enough = entries.counts >= (delta - self.epsilon) * self.n * (1 - TOLERANCE)
         return Counts(*(values[enough] for values in entries))
 
     def merge(self, other: LossyCounter) -> LossyCounter:

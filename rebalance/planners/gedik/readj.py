@@ -10,7 +10,11 @@ section 4.2.4, algorithm 4. Resources, tracking, penalties, limits and departure
 3. Stop when none is left. A key moves at most c times.
 
 U_now is the utility before the step (in the listing it is overwritten while candidates are compared, which is a slip). The gain may be
-negative: any step that lowers ρ is taken. Ties go to the smaller rank of d1, d1 being the more frequent key of a swap, then to the
+negative: any step that lowers ρ is taken.
+
+Strictly means by more than the tolerance of `planning.exact`. U_now - U_then may be tiny against both, so it is the utilities that have
+a tolerance, a share of U_now: candidates are compared one after the other, and the later one counts only if its gain is larger by
+more than that share over the smaller |f(d1) - f(d2)| of the two. So ties go to the smaller rank of d1, d1 being the more frequent key of a swap, then to the
 smaller channel of d1, then to the move before the swap, then to the smaller rank of d2; rank is by decreasing f, then by key.
 
 As written O(R²·log N) for each of up to c·R steps with R tracked keys. Here a step with equal capacities costs O(R·N + R·log R) and
@@ -22,6 +26,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from rebalance.errors import ConfigError
 from rebalance.planners.gedik.base import Gedik
 from rebalance.planners.gedik.readj_search import Search
 from rebalance.planners.gedik.table import Problem
@@ -40,7 +45,7 @@ class Readj(Gedik):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.c < 1:
-            raise ValueError(f"c is {self.c}; a key must be allowed to move at least once")
+            raise ConfigError(f"c is {self.c}; it must be at least 1, for readj plans only by moving keys")
 
     def place(self, problem: Problem) -> Ints:
         """Algorithm 4."""

@@ -11,11 +11,9 @@ import numpy as np
 
 from rebalance.compiled import compiled
 from rebalance.planners.gedik.readj_search import Exchange, Keys, Score, Situation
-from rebalance.planners.gedik.table import FLOOR
+from rebalance.planning.exact import TOLERANCE
+from rebalance.planning.exact_kernel import clearly_less
 from rebalance.planning.model import Floats, Indices, Mask
-
-#: Relative error of a product of two numbers, and some.
-ROUNDING = 1e-12
 
 
 @compiled
@@ -29,7 +27,7 @@ def best_exchange(keys: Keys, now: Situation, score: Score) -> Exchange:
     column, theta, kind, ideal, budget, rho, utility, moved, spent = score
     columns, channels = load.shape
     spread_then, total_then = np.empty(columns), np.empty(columns)
-    best_1, best_2, best_i, best_j, most = -1, -1, -1, -1, -np.inf
+    best_1, best_2, best_i, best_j, most, most_apart = -1, -1, -1, -1, 0.0, 0.0
     # Where the members of each channel begin that are less frequent than d1: a swap is looked at from its more frequent key.
     begins = first[:-1].copy()
     for d1 in range(len(channel)):
@@ -70,12 +68,18 @@ def best_exchange(keys: Keys, now: Situation, score: Score) -> Exchange:
                 for k in range(len(theta)):
                     product *= balance_penalty(spread_then[column[k]], theta[k], total_then[column[k]], channels)
                 rho_then = geometric_mean(product, len(theta))
-                if rho_then >= rho:
+                if not clearly_less(rho_then, rho):
                     continue
                 better = utility - total_utility(kind, ideal, rho_then, moved_then)
-                if better >= most * apart - ROUNDING * abs(most * apart) and better / apart > most:
-                    best_1, best_2, best_i, best_j, most = d1, d2, i, j, better / apart
+                if best_1 < 0 or gains_more(better, apart, most, most_apart, utility):
+                    best_1, best_2, best_i, best_j, most, most_apart = d1, d2, i, j, better, apart
     return Exchange(best_1, best_2, best_i, best_j)
+
+
+@compiled
+def gains_more(better: float, apart: float, most: float, most_apart: float, utility: float) -> bool:
+    """Whether the gain better/apart is clearly above most/most_apart: `better` and `most` are known to within the tolerance, a share of U_now."""
+    return bool(better * most_apart - most * apart > TOLERANCE * utility * max(apart, most_apart))
 
 
 @compiled
@@ -119,8 +123,8 @@ def toll(old: int, a: int, b: int, amount: float) -> float:
 @compiled
 def balance_penalty(spread: float, theta: float, total: float, channels: int) -> float:
     """ρ_k, as in `table`."""
-    allowed = theta * (total / channels)
-    return max(spread / allowed, FLOOR) if allowed > 0.0 else FLOOR
+    allowed, least = theta * (total / channels), TOLERANCE / theta
+    return max(spread / allowed, least) if allowed > 0.0 else least
 
 
 @compiled

@@ -16,10 +16,8 @@ from typing import NamedTuple
 import numpy as np
 
 from rebalance.planners.gedik.table import UTILITIES, Problem
+from rebalance.planning.exact import TOLERANCE
 from rebalance.planning.model import Floats, Indices, Ints, Mask
-
-#: Intervals are widened by this share of all load: they only have to hold every step that counts.
-_SLACK = 1e-12
 
 
 class Keys(NamedTuple):
@@ -106,7 +104,8 @@ class Search:
         )
         here = np.arange(channels)
         self.same_channel = here[:, None] == here
-        self.slack = _SLACK * undivided.sum(axis=1)[:, None, None]
+        # Intervals are widened by that much for their own rounding: they only have to hold every step that counts.
+        self.slack = TOLERANCE * undivided.sum(axis=1)[:, None, None]
 
     def best_step(self) -> Exchange | None:
         """The exchange with the largest gain among those that lower ρ; None if there is none."""
@@ -131,7 +130,7 @@ class Search:
 
     def situation(self) -> Situation:
         """Loads, and what each two channels could reach."""
-        order = self.load.argsort(axis=1)
+        order = self.load.argsort(axis=1, kind="stable")
         ordered = np.take_along_axis(self.load, order, axis=1)
         none = np.full((len(self.load), 1), np.inf)
         total, spread = self.load.sum(axis=1), ordered[:, -1] - ordered[:, 0]

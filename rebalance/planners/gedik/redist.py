@@ -7,9 +7,9 @@ section 4.2.3, algorithm 3. Resources, tracking, penalties, limits and departure
 2. While a tracked key is unplaced: for each such key and each channel, U of the table so far with the key placed there, over
    the key's f; place the least.
 
-Ties go to the more frequent key, then to the smaller key, then to the smaller channel. As written O(R²·N·log N) for R tracked keys; here
-each step bounds every unplaced key in constant time and tries the N channels only for keys that could win, O(R² + R·T·N)
-with T the keys tried in a step, a handful as a rule.
+Ties (`planning.exact`) go to the more frequent key, then to the smaller key, then to the smaller channel. As written O(R²·N·log N) for R
+tracked keys; here each step bounds every unplaced key in constant time and tries the N channels only for keys that could win
+or tie, O(R² + R·T·N) with T the keys tried in a step, a handful as a rule.
 """
 
 from __future__ import annotations
@@ -21,10 +21,11 @@ import numpy as np
 
 from rebalance.planners.gedik.base import Gedik
 from rebalance.planners.gedik.table import Problem, Table
+from rebalance.planning.exact import TOLERANCE, first_least
 from rebalance.planning.model import Floats, Ints
 
-#: Bounds are lowered by this share: roots and logarithms are not monotone in their last bits.
-_SLACK = 1e-12
+#: Bounds are lowered by this share: once the tolerance, for keys that tie with the best, and once more for the bounds' own rounding.
+_SLACK = 2 * TOLERANCE
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,7 @@ def best_placement(table: Table, bounds: Bounds) -> tuple[int, int]:
     if len(tried) > 1:
         utilities = table.utilities(tried) / frequency[tried, None]
     # The first of equal ones is the more frequent key, then the smaller channel.
-    row, channel = divmod(int(utilities.argmin()), utilities.shape[1])
+    row, channel = divmod(first_least(utilities.ravel()), utilities.shape[1])
     return int(tried[row]), channel
 
 

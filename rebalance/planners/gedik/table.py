@@ -1,6 +1,6 @@
 """The explicit table while scan, redist and readj build it, and the penalties of a candidate. Read `base` first.
 
-Candidates are evaluated many at a time as arrays. Every load is a multiple of one power of two (`gedik.on_grid`), so loads, totals and
+Candidates are evaluated many at a time as arrays. Every load is a multiple of one power of two (`exact.on_grid`), so loads, totals and
 moved state can be kept up to date by adding and subtracting without rounding, and equal situations have equal penalties to
 the last bit. The largest and smallest load after a placement follow from the two outermost channels on either side: no
 tree is needed.
@@ -14,11 +14,10 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
+from rebalance.planning.exact import TOLERANCE
 from rebalance.planning.model import Floats, Indices, Ints, Mask
 
 UTILITIES = ("A", "APM", "APLM", "ATM", "ATLM")
-#: ρ_k of a perfectly balanced resource: not 0, so that the other resources still rank.
-FLOOR = 1e-12
 #: Where nothing weighs anything both spread and mean are 0, and so is the penalty.
 _TINY = np.finfo(np.float64).tiny
 
@@ -54,11 +53,11 @@ class Problem:
     utility: str
 
     def balance_penalty(self, spread: Floats, total: Floats) -> Floats:
-        """ρ of many candidates; first axis: columns."""
+        """ρ of many candidates; first axis: columns. Loads no farther apart than the tolerance count as that far apart."""
         penalties: list[Floats] = []
         for column, theta in zip(self.column, self.theta, strict=True):
             allowed = theta * (total[column] / len(self.capacity))
-            penalties.append(np.maximum(spread[column] / np.maximum(allowed, _TINY), FLOOR))
+            penalties.append(np.maximum(spread[column] / np.maximum(allowed, _TINY), TOLERANCE / theta))
         if len(penalties) == 1:
             return penalties[0]
         product = prod(penalties)
