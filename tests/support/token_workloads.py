@@ -20,7 +20,7 @@ from rebalance.partition.hashing import ring_points
 from rebalance.planning.measure import skew
 from tests.reference.tokens import key_lookup, ring_with, run_of_actors
 
-FIXTURE = Path(__file__).parent / "fixtures" / "token_workloads.txt"
+FIXTURE = Path(__file__).parents[1] / "fixtures" / "token_workloads.txt"
 ITEMS = 100
 LETTERS = string.ascii_lowercase
 REDUCERS = 4
