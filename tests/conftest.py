@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from tests.support.budget import cases
+
 # The same examples on every machine and in every run, no time limits: a failure is a fault of the code, never of the day.
-settings.register_profile("tests", derandomize=True, deadline=None, database=None)
+settings.register_profile("tests", derandomize=True, deadline=None, database=None, max_examples=cases(50, long=200))
 settings.load_profile("tests")
 
 
