@@ -20,7 +20,7 @@ demo: setup ## run the pipeline through Airflow over generated events and show w
 test: lint browser ## style, types and every test
 	@$(PYTHON) tools/run_tests.py $(ARGS)
 
-test-quick: setup ## the tests without Spark and Airflow, in about a minute
+test-quick: setup ## the tests without Spark and Airflow
 	@$(PYTHON) tools/run_tests.py --quick
 
 test-long: lint browser ## all of make test with more cases, ten intervals for every planner, a kill at every moment
