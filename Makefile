@@ -5,10 +5,10 @@ PYTHON := .venv/bin/python
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test ui lint format bench clean distclean browser
+.PHONY: help setup demo test test-quick test-long ui lint format bench clean distclean browser
 
 help: ## this list
-	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
 
 setup: ## Python environment, Java and Delta's jars; the others call it
 	@$(PYTHON3) tools/python_env.py
@@ -19,6 +19,12 @@ demo: setup ## run the pipeline through Airflow over generated events and show w
 
 test: lint browser ## style, types and every test
 	@$(PYTHON) tools/run_tests.py $(ARGS)
+
+test-quick: setup ## the tests without Spark and Airflow
+	@$(PYTHON) tools/run_tests.py --quick
+
+test-long: lint browser ## all of make test with more cases, ten intervals for every planner, a kill at every moment
+	@REBALANCE_LONG_TESTS=1 $(PYTHON) tools/run_tests.py $(ARGS)
 
 ui: setup ## Airflow's pages on the demo's data; Ctrl-C stops them
 	@$(PYTHON) tools/ui.py $(ARGS)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+import __main__
 from rebalance.demo.in_process import airflow_environment
 
 _AIRFLOW_HOME = Path(tempfile.mkdtemp(prefix="rebalance-airflow-"))
@@ -21,11 +22,17 @@ os.environ.update(airflow_environment(_AIRFLOW_HOME))
 # Compiling so simply, Java keeps 48 MB for code alone, which Spark's generated classes fill: it would throw out and compile again.
 os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=256m")
 
+# A process of pytest-xdist has no main file, which PySpark takes for a doctest of its own: it would end the process.
+if not hasattr(__main__, "__file__"):
+    __main__.__file__ = __file__
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """How long the planners' runs through Spark are."""
     parser.addoption(
-        "--intervals", type=int, help="intervals each planner goes through Spark and Delta; without it three or ten"
+        "--intervals",
+        type=int,
+        help="intervals each planner goes through Spark and Delta; without it three, in a long run ten",
     )
 
 

@@ -5,12 +5,18 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
 
+from tests.support.budget import cases
+
+if TYPE_CHECKING:
+    from tests.support.world import Stages
+
 # The same examples on every machine and in every run, no time limits: a failure is a fault of the code, never of the day.
-settings.register_profile("tests", derandomize=True, deadline=None, database=None)
+settings.register_profile("tests", derandomize=True, deadline=None, database=None, max_examples=cases(50, long=200))
 settings.load_profile("tests")
 
 
@@ -25,6 +31,15 @@ def spark() -> Iterator[object]:
     defaults.undo()
     yield started
     started.stop()
+
+
+@pytest.fixture(scope="session")
+def matches(spark: object, tmp_path_factory: pytest.TempPathFactory) -> Stages:
+    """Three drifting intervals of latest_match on four channels, verb by verb: what most tests with Spark start from."""
+    from tests.support.world import make_world, run_in_stages
+
+    pipeline = make_world(tmp_path_factory.mktemp("matches"), intervals=3)
+    return run_in_stages(pipeline, tmp_path_factory.mktemp("stages"), 3)
 
 
 @pytest.fixture

@@ -1,40 +1,41 @@
 """`make test`: every test, in two processes side by side, because one alone leaves half of a small machine idle.
 
-With arguments it is plain pytest: make test ARGS="tests/unit -k ring".
+Each process takes the next file of tests whenever it is through with one, so that both end at about the same time. Each has one Spark
+session, if its files need one. With --quick, only the tests that need neither Spark nor Airflow. With other arguments it is plain
+pytest: make test ARGS="tests/unit -k ring".
+
+`make test-long` sets REBALANCE_LONG_TESTS: the same tests with all of their cases (tests/support/budget.py), every planner through ten
+intervals on Spark, and a real kill at every moment of every verb.
 """
 
 from __future__ import annotations
 
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
 PROJECT = Path(__file__).resolve().parents[1]
-#: Shown as they run; they take longest.
-SHOWN = ("tests/spark",)
-#: Run beside them, shown when they are done.
-BESIDE = ("tests/unit", "rebalance", "tests/dags", "tests/faults", "tests/browser")
+QUICK = ("tests/unit", "rebalance")
+#: The files that take longest come first, those of seconds last, to fill what is left.
+ALL = (
+    "tests/spark/test_planners_in_pipeline.py",
+    "tests/faults",
+    "tests/browser",
+    "tests/spark/test_splits.py",
+    "tests/spark",
+    "tests/dags",
+    *QUICK,
+)
+SIDE_BY_SIDE = ("-n", "2", "--dist", "loadfile", "--no-loadscope-reorder", "--durations", "25")
 
 
 def main(arguments: list[str]) -> int:
     """Run all tests, or those asked for; 0 if all passed."""
-    pytest = [sys.executable, "-m", "pytest"]
-    if arguments:
-        return subprocess.call([*pytest, *arguments], cwd=PROJECT)
-    print(f"{' '.join(SHOWN)} now; beside them, shown at the end: {' '.join(BESIDE)}", flush=True)
-    with tempfile.TemporaryFile("w+") as output:
-        beside = subprocess.Popen([*pytest, *BESIDE], cwd=PROJECT, stdout=output, stderr=subprocess.STDOUT)
-        try:
-            shown = subprocess.call([*pytest, *SHOWN], cwd=PROJECT)
-            code = beside.wait()
-        except BaseException:
-            beside.terminate()
-            raise
-        output.seek(0)
-        print(output.read(), flush=True)
-    # pytest's 5 says that no test was found, which is no success either.
-    return shown or code
+    if not arguments:
+        arguments = [*SIDE_BY_SIDE, *ALL]
+    elif arguments == ["--quick"]:
+        arguments = [*SIDE_BY_SIDE, *QUICK]
+    return subprocess.call([sys.executable, "-m", "pytest", *arguments], cwd=PROJECT)
 
 
 if __name__ == "__main__":

@@ -1,27 +1,32 @@
 """A process killed at any moment of a verb, then run again: the same state, results and epoch as if nothing had happened.
 
-The killed process is a real one with its own Spark, killed by SIGKILL at a named moment between two steps.
+What a kill leaves is what is on the disk at that moment. So a verb is run once, and at each of its named moments the tables are
+copied: every copy is a world in which the process died there. That this is so is shown by real processes, each with its own Spark,
+killed by SIGKILL: one for each verb, in a long run one for each moment.
 """
 
 from __future__ import annotations
 
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
+from functools import partial
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
 
 from rebalance.pipeline.file import Pipeline
-from rebalance.steps import STEPS, run_step
+from rebalance.steps import run_step
 from rebalance.steps.faults import KILL_AT
 from rebalance.steps.run import run_interval
 from rebalance.storage.epochs import all_epochs
-from tests.support.world import contents, first_interval, make_world
+from rebalance.storage.lock import writer_lock
+from tests.support.budget import is_long
+from tests.support.world import Stages, contents, first_interval
 
 PROJECT = Path(__file__).resolve().parents[2]
 SOURCES = PROJECT / "rebalance" / "steps"
@@ -33,13 +38,50 @@ def moments(verb: str) -> list[str]:
     return list(dict.fromkeys(found))
 
 
+MOMENTS = [(verb, moment) for verb in ("process_batch", "make_plan", "migrate_state") for moment in moments(verb)]
+#: The moment of each verb at which most is written and nothing is published yet.
+WORST = ["process_batch: state written", "make_plan: function stored", "migrate_state: rows moved"]
+KILLED = [(verb, moment) for verb, moment in MOMENTS if moment in WORST or is_long()]
+
+
 @pytest.fixture(scope="module")
-def undisturbed(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Pipeline:
-    """Two intervals that nothing has happened to."""
-    pipeline = make_world(tmp_path_factory.mktemp("undisturbed"), intervals=2)
-    for number in range(2):
-        run_interval(pipeline, first_interval(pipeline).shifted(number))
-    return pipeline
+def stopped(matches: Stages, tmp_path_factory: pytest.TempPathFactory) -> Stages:
+    """The world of `matches` with a stage for each moment, in which its second interval has come that far."""
+    for verb in dict(MOMENTS):
+        running = matches.copy(tmp_path_factory.mktemp(verb), f"1 {verb}")
+        with pytest.MonkeyPatch.context() as patched:
+            keep = partial(matches.keep, pipeline=running)
+            patched.setattr(import_module(f"rebalance.steps.{verb}"), "checkpoint", keep)
+            run_step(verb, running, first_interval(running).shifted(1))
+    return matches
+
+
+@pytest.fixture(scope="module")
+def undisturbed(matches: Stages, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """What two intervals that nothing has happened to leave behind."""
+    return contents(matches.copy(tmp_path_factory.mktemp("undisturbed"), "2 process_batch"))
+
+
+@pytest.mark.parametrize("moment", [moment for _, moment in MOMENTS])
+def test_a_run_after_a_kill_at_this_moment_leaves_no_trace_of_it(
+    stopped: Stages, undisturbed: dict[str, Any], tmp_path: Path, moment: str
+) -> None:
+    pipeline = stopped.copy(tmp_path, moment)
+    run_interval(pipeline, first_interval(pipeline).shifted(1))
+    assert contents(pipeline) == undisturbed
+
+
+@pytest.mark.parametrize(("verb", "moment"), KILLED, ids=[moment for _, moment in KILLED])
+def test_a_process_killed_at_this_moment_leaves_what_was_written_by_then_and_no_lock(
+    stopped: Stages, tmp_path: Path, verb: str, moment: str
+) -> None:
+    pipeline = stopped.copy(tmp_path / "killed", f"1 {verb}")
+    before = all_epochs(pipeline.tables)
+    kill(pipeline, verb, first_interval(pipeline).shifted(1).id, moment)
+    assert len(all_epochs(pipeline.tables)) - len(before) == ("epoch published" in moment)
+    assert contents(pipeline) == contents(stopped.copy(tmp_path / "stopped", moment))
+    with writer_lock(pipeline.tables, patience=0):
+        pass
 
 
 def kill(pipeline: Pipeline, verb: str, interval: str, moment: str) -> None:
@@ -53,36 +95,3 @@ def kill(pipeline: Pipeline, verb: str, interval: str, moment: str) -> None:
         check=False,
     )
     assert job.returncode == -signal.SIGKILL, job.stderr.decode()
-
-
-MOMENTS = [(verb, moment) for verb in ("process_batch", "make_plan", "migrate_state") for moment in moments(verb)]
-
-
-@pytest.fixture(scope="module")
-def prepared(undisturbed: Pipeline, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Pipeline]:
-    """For each verb a world in which the second interval has come as far as that verb."""
-    pipeline = make_world(tmp_path_factory.mktemp("prepared"), events_folder=Path(undisturbed.source.path))
-    run_interval(pipeline, first_interval(pipeline))
-    worlds = {}
-    for step in STEPS:
-        worlds[step.name] = copy(pipeline, tmp_path_factory.mktemp(step.name))
-        run_step(step.name, pipeline, first_interval(pipeline).shifted(1))
-    return worlds
-
-
-def copy(pipeline: Pipeline, folder: Path) -> Pipeline:
-    shutil.copytree(pipeline.tables, folder / "tables")
-    return make_world(folder, events_folder=Path(pipeline.source.path))
-
-
-@pytest.mark.parametrize(("verb", "moment"), MOMENTS, ids=[moment for _, moment in MOMENTS])
-def test_a_kill_at_this_moment_leaves_no_trace(
-    undisturbed: Pipeline, prepared: dict[str, Pipeline], tmp_path: Path, verb: str, moment: str
-) -> None:
-    pipeline = copy(prepared[verb], tmp_path)
-    second = first_interval(pipeline).shifted(1)
-    before = all_epochs(pipeline.tables)
-    kill(pipeline, verb, second.id, moment)
-    assert len(all_epochs(pipeline.tables)) - len(before) == ("epoch published" in moment)
-    run_interval(pipeline, second)
-    assert contents(pipeline) == contents(undisturbed)

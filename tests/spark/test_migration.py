@@ -24,18 +24,24 @@ from rebalance.steps.check_quality import check_quality
 from rebalance.steps.collect_stats import collect_stats
 from rebalance.steps.make_plan import make_plan
 from rebalance.steps.process_batch import process_batch
-from rebalance.steps.run import run_interval, run_intervals
+from rebalance.steps.run import run_intervals
 from rebalance.storage import control
 from rebalance.storage.epochs import all_epochs, current_epoch
-from tests.support.world import first_interval, make_world, stored
+from tests.support.world import Stages, first_interval, make_world, stored
+
+#: One interval has come to its plan; nothing has moved yet.
+PLANNED = "0 migrate_state"
 
 
-def planned_world(folder: Path, **options: Any) -> Pipeline:
-    """One interval up to its plan; nothing has moved yet."""
-    pipeline = make_world(folder, intervals=2, **options)
+@pytest.fixture(scope="module")
+def many_rows(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Stages:
+    """An interval of many events and keys, planned."""
+    pipeline = make_world(tmp_path_factory.mktemp("many"), intervals=1, events=60_000, keys=3000)
+    stages = Stages(pipeline, tmp_path_factory.mktemp("stages"))
     for verb in (process_batch, collect_stats, check_quality, make_plan):
         verb(pipeline, first_interval(pipeline))
-    return pipeline
+    stages.keep(PLANNED)
+    return stages
 
 
 def state_history(spark: SparkSession, pipeline: Pipeline) -> dict[str, Any]:
@@ -53,6 +59,7 @@ def state_history(spark: SparkSession, pipeline: Pipeline) -> dict[str, Any]:
 )
 def test_a_migration_moves_the_planned_rows_and_writes_no_other(
     spark: SparkSession,
+    many_rows: Stages,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     literal_keys: int,
@@ -61,7 +68,7 @@ def test_a_migration_moves_the_planned_rows_and_writes_no_other(
     moved: str,
 ) -> None:
     monkeypatch.setattr(migrate_state, "LITERAL_KEYS", literal_keys)
-    pipeline = planned_world(tmp_path, events=60_000, keys=3000)
+    pipeline = many_rows.copy(tmp_path, PLANNED)
     before = stored(pipeline, "state")
     migrate_state.migrate_state(pipeline, first_interval(pipeline))
     after = stored(pipeline, "state")
@@ -120,9 +127,8 @@ def _bytes_alone(rows: pl.DataFrame, moves: dict[str, int], folder: Path) -> int
     return size
 
 
-def test_other_clients_see_the_same_state_at_the_epoch_s_version(spark: SparkSession, tmp_path: Path) -> None:
-    pipeline = make_world(tmp_path, intervals=2)
-    run_intervals(pipeline)
+def test_other_clients_see_the_same_state_at_the_epoch_s_version(spark: SparkSession, matches: Stages) -> None:
+    pipeline = matches.pipeline
     for epoch in all_epochs(pipeline.tables):
         if epoch.kind != "migrate":
             continue
@@ -158,8 +164,8 @@ def _load_delta(connection: duckdb.DuckDBPyConnection) -> None:
     connection.load_extension(str(file))
 
 
-def test_a_plan_made_on_an_older_epoch_is_refused(spark: SparkSession, tmp_path: Path) -> None:
-    pipeline = planned_world(tmp_path)
+def test_a_plan_made_on_an_older_epoch_is_refused(matches: Stages, tmp_path: Path) -> None:
+    pipeline = matches.copy(tmp_path, PLANNED)
     first, second = first_interval(pipeline), first_interval(pipeline).shifted(1)
     process_batch(pipeline, second)
     with pytest.raises(StalePlanError, match="made on epoch 1, but epoch 2 is active"):
@@ -173,8 +179,8 @@ def test_a_plan_made_on_an_older_epoch_is_refused(spark: SparkSession, tmp_path:
     assert (newest.interval_id, newest.kind) == (second.id, "migrate")
 
 
-def test_moves_that_do_not_fit_the_state_stop_before_anything_is_written(spark: SparkSession, tmp_path: Path) -> None:
-    pipeline = planned_world(tmp_path)
+def test_moves_that_do_not_fit_the_state_stop_before_anything_is_written(matches: Stages, tmp_path: Path) -> None:
+    pipeline = matches.copy(tmp_path, PLANNED)
     moves = control.rows(pipeline.tables, "plan_moves")
     moves[0]["from_channel"] = (moves[0]["from_channel"] + 1) % 4
     control.replace(pipeline.tables, "plan_moves", moves, plan_id=moves[0]["plan_id"])
@@ -185,9 +191,9 @@ def test_moves_that_do_not_fit_the_state_stop_before_anything_is_written(spark: 
 
 
 def test_a_commit_that_loses_rows_is_not_published_and_is_rolled_back(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    matches: Stages, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pipeline = planned_world(tmp_path)
+    pipeline = matches.copy(tmp_path, PLANNED)
     before, epoch = stored(pipeline, "state"), current_epoch(pipeline.tables)
     right = move.update_channels
 
@@ -212,14 +218,10 @@ def test_a_commit_that_loses_rows_is_not_published_and_is_rolled_back(
     )
 
 
-def test_in_shadow_mode_nothing_moves_and_the_plan_says_what_would_have(spark: SparkSession, tmp_path: Path) -> None:
-    pipeline = make_world(tmp_path, intervals=1)
-    file = pipeline.file
-    file.write_text(file.read_text().replace('planner = "mixed"', 'planner = "mixed"\nmode = "shadow"'))
-    shadow = rebalance.pipeline.file.load_pipeline(file)  # type: ignore[attr-defined]
-    said: list[str] = []
-    run_interval(shadow, first_interval(shadow), said.append)
-    assert "mode is shadow, would have: max/fair load" in said[-1]
+def test_in_shadow_mode_nothing_moves_and_the_plan_says_what_would_have(matches: Stages, tmp_path: Path) -> None:
+    shadow = matches.copy(tmp_path, PLANNED, 'planner = "mixed"', 'planner = "mixed"\nmode = "shadow"')
+    said = migrate_state.migrate_state(shadow, first_interval(shadow))
+    assert "mode is shadow, would have: max/fair load" in said
     newest = current_epoch(shadow.tables)
     assert newest is not None
     assert (newest.kind, newest.function_version) == ("keep", 0)

@@ -16,20 +16,18 @@ from rebalance.pipeline.file import Pipeline
 from rebalance.spark.placement import exchanges, physical_plan, place, placing_session
 from rebalance.spark.source import events_of, read_source
 from rebalance.steps.process_batch import Batch, process_batch
-from rebalance.steps.run import run_intervals
+from rebalance.steps.run import next_interval, run_intervals
 from rebalance.storage.epochs import Epoch, current_epoch, load_function
-from tests.support.world import LATEST_MATCH, WINDOWED_SUM, first_interval, make_world
+from tests.support.world import WINDOWED_SUM, Stages, first_interval, make_world
 
 
-def batch_of_second_interval(spark: SparkSession, pipeline: Pipeline) -> tuple[Batch, object]:
-    """A batch that has events, routes and the first interval's state to place."""
-    run_intervals(pipeline, count=1)
+def batch_of_next_interval(spark: SparkSession, pipeline: Pipeline) -> tuple[Batch, object]:
+    """A batch that has events, routes and an earlier interval's state to place."""
     epoch = current_epoch(pipeline.tables)
     assert isinstance(epoch, Epoch)
     function = load_function(pipeline.tables, epoch.function_version)
-    own = placing_session(spark)
-    second = first_interval(pipeline).shifted(1)
-    return Batch(pipeline, second, epoch, function, own), events_of(read_source(own, pipeline), pipeline, second)
+    own, following = placing_session(spark), next_interval(pipeline)
+    return Batch(pipeline, following, epoch, function, own), events_of(read_source(own, pipeline), pipeline, following)
 
 
 def test_the_session_of_placed_work_has_the_settings_made_so_far_and_keeps_its_own_to_itself(
@@ -46,9 +44,16 @@ def test_the_session_of_placed_work_has_the_settings_made_so_far_and_keeps_its_o
     assert (spark.conf.get(name), spark.conf.get(adaptive)) == (before, "true")
 
 
-@pytest.mark.parametrize("operator", [LATEST_MATCH, WINDOWED_SUM], ids=["latest_match", "windowed_sum"])
-def test_events_and_state_are_exchanged_exactly_once(spark: SparkSession, tmp_path: Path, operator: str) -> None:
-    batch, events = batch_of_second_interval(spark, make_world(tmp_path, operator=operator, intervals=2, events=1000))
+@pytest.mark.parametrize("name", ["latest_match", "windowed_sum"])
+def test_events_and_state_are_exchanged_exactly_once(
+    spark: SparkSession, matches: Stages, tmp_path: Path, name: str
+) -> None:
+    if name == "latest_match":
+        pipeline = matches.copy(tmp_path, "1 process_batch")
+    else:
+        pipeline = make_world(tmp_path, operator=WINDOWED_SUM, events_folder=Path(matches.pipeline.source.path))
+        run_intervals(pipeline, count=1)
+    batch, events = batch_of_next_interval(spark, pipeline)
     frames = batch.frames(events)  # type: ignore[arg-type]
     assert batch.function.routes
     assert batch.epoch.state_version >= 0
@@ -94,7 +99,8 @@ def own_operator(project: Path, tmp_path: Path) -> Path:
 def test_a_user_s_own_operator_is_one_file(spark: SparkSession, tmp_path: Path, own_operator: Path) -> None:
     operator = f'[operator]\nfile = "{own_operator.name}"\nwindow = 2'
     pipeline = make_world(tmp_path, operator=operator, intervals=2, events=1000)
-    assert run_intervals(pipeline) == 2
+    run_intervals(pipeline, count=1)
+    assert "events of" in process_batch(pipeline, next_interval(pipeline))
 
 
 def test_an_operator_that_exchanges_again_is_refused_with_the_way_out(

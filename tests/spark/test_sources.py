@@ -10,11 +10,13 @@ from pyspark.sql import SparkSession
 
 from rebalance.errors import OperatorError, OrderError, SourceError
 from rebalance.pipeline.file import Pipeline, load_pipeline
+from rebalance.steps.migrate_state import migrate_state
 from rebalance.steps.process_batch import process_batch
-from rebalance.steps.run import run_intervals
+from rebalance.steps.run import last_interval, run_intervals
 from rebalance.storage import control
 from rebalance.storage.epochs import current_epoch
-from tests.support.world import LATEST_MATCH, check_schemas, first_interval, make_world
+from rebalance.storage.reader import open_tables
+from tests.support.world import Stages, check_schemas, first_interval
 
 EVENTS = """ts,user,shop,amount
 2026-01-01T00:10:00Z,1,a,1.5
@@ -40,23 +42,20 @@ def sums(pipeline: Pipeline) -> list[tuple[object, int, float]]:
 
 
 @pytest.mark.parametrize("kind", ["csv", "json", "parquet", "delta"])
-def test_events_may_be_csv_json_parquet_or_delta(spark: SparkSession, tmp_path: Path, kind: str) -> None:
+def test_events_may_be_csv_json_parquet_or_delta_and_one_at_an_interval_s_end_belongs_to_the_next(
+    spark: SparkSession, tmp_path: Path, kind: str
+) -> None:
     (tmp_path / "in.csv").write_text(EVENTS)
     events = spark.read.schema(COLUMNS).option("header", True).csv(str(tmp_path / "in.csv"))
     events.write.format(kind).option("header", True).save(str(tmp_path / "events"))
     columns = f'columns = "{COLUMNS}"' if kind in ("csv", "json") else ""
     pipeline = pipeline_on(tmp_path, f'path = "events"\nformat = "{kind}"\nkey = "user"\n{columns}')
-    assert run_intervals(pipeline) == 2
+    first, last = first_interval(pipeline), last_interval(pipeline)
+    assert last == first.shifted(1)
+    for interval in (first, last):
+        process_batch(pipeline, interval)
     assert sums(pipeline) == [(1, 2, 5.5), (2, 1, 2.5), (1, 1, 8.0)]
     check_schemas(pipeline.tables, "long")
-
-
-def test_an_event_at_the_end_of_an_interval_belongs_to_the_next(spark: SparkSession, tmp_path: Path) -> None:
-    (tmp_path / "events").mkdir()
-    (tmp_path / "events" / "in.csv").write_text(EVENTS)
-    pipeline = pipeline_on(tmp_path, f'path = "events"\nformat = "csv"\nkey = "shop"\ncolumns = "{COLUMNS}"')
-    process_batch(pipeline, first_interval(pipeline))
-    assert sums(pipeline) == [("a", 2, 4.0), ("b", 1, 4.0)]
 
 
 def test_several_key_columns_make_one_key(spark: SparkSession, tmp_path: Path) -> None:
@@ -100,40 +99,31 @@ def test_a_source_that_cannot_be_read_is_refused(
         process_batch(pipeline_on(tmp_path, source), first_interval(pipeline_on(tmp_path, source)))
 
 
-def test_an_interval_without_events_still_has_results_of_its_window(spark: SparkSession, tmp_path: Path) -> None:
-    pipeline = make_world(tmp_path, intervals=1, events=400, planner="keep", more="[quality]\nvolume_history = 0")
-    assert run_intervals(pipeline, count=2) == 2
+def test_an_interval_without_events_still_has_results_of_its_window(matches: Stages, tmp_path: Path) -> None:
+    pipeline = matches.copy(tmp_path, "done", becomes="[quality]\nvolume_history = 0")
+    assert run_intervals(pipeline, count=1) == 1
     newest = current_epoch(pipeline.tables)
     assert newest is not None
-    assert newest.interval_id == first_interval(pipeline).shifted(1).id
+    assert newest.interval_id == first_interval(pipeline).shifted(3).id
 
 
-def test_an_interval_before_the_last_one_is_refused(spark: SparkSession, tmp_path: Path) -> None:
-    pipeline = make_world(tmp_path, intervals=3, events=400)
-    first = first_interval(pipeline)
-    process_batch(pipeline, first.shifted(1))
+def test_an_interval_before_the_last_one_is_refused(matches: Stages, tmp_path: Path) -> None:
+    pipeline = matches.copy(tmp_path, "0 collect_stats")
     with pytest.raises(OrderError, match="comes before"):
-        process_batch(pipeline, first)
+        process_batch(pipeline, first_interval(pipeline).shifted(-1))
 
 
-def test_an_operator_whose_state_columns_changed_is_refused(spark: SparkSession, tmp_path: Path) -> None:
-    pipeline = make_world(tmp_path, intervals=2, events=400)
-    process_batch(pipeline, first_interval(pipeline))
-    changed = make_world(tmp_path, operator=LATEST_MATCH.replace('value = "price"', 'value = "symbol"'))
+def test_an_operator_whose_state_columns_changed_is_refused(matches: Stages, tmp_path: Path) -> None:
+    changed = matches.copy(tmp_path, "1 process_batch", 'value = "price"', 'value = "symbol"')
     with pytest.raises(OperatorError, match="state columns differ"):
-        process_batch(changed, first_interval(pipeline).shifted(1))
+        process_batch(changed, first_interval(changed).shifted(1))
 
 
-def test_more_channels_are_planned_and_taken_into_use(spark: SparkSession, tmp_path: Path) -> None:
-    pipeline = make_world(tmp_path, intervals=2, channels=2)
-    run_intervals(pipeline, count=1)
-    grown = make_world(tmp_path, channels=4)
-    from rebalance.steps.migrate_state import migrate_state
-    from rebalance.storage.reader import open_tables
-
+def test_more_channels_are_planned_and_taken_into_use(matches: Stages, tmp_path: Path) -> None:
+    grown = matches.copy(tmp_path, "1 process_batch", "count = 4", "count = 6")
     run_intervals(grown, count=1)
     opened = open_tables(grown.tables)
-    assert opened.function.channels == 4
+    assert opened.function.channels == 6
     state = pl.read_delta(f"{grown.tables}/state", version=opened.state_version)
-    assert set(state["channel"]) == {0, 1, 2, 3}
+    assert set(state["channel"]) == set(range(6))
     assert "already" in migrate_state(grown, first_interval(grown).shifted(1))

@@ -25,6 +25,7 @@ from rebalance.storage import control
 from rebalance.storage.epochs import Epoch, all_epochs, load_function
 from tests.support.world import WINDOWED_SUM, expected_sums, first_interval, make_world, stored, stored_results
 
+pytestmark = pytest.mark.usefixtures("few_rows")
 INTERVALS = 4
 #: What each plan does with the largest key of the first interval.
 TURNS = (

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ from rebalance.partition import KeyType
 from rebalance.pipeline.file import Pipeline, load_pipeline
 from rebalance.pipeline.intervals import Interval
 from rebalance.simulate.workload import Workload
+from rebalance.steps import STEPS, run_step
 from rebalance.storage import control
 from rebalance.storage.schemas import SCHEMAS, schema_of
 
@@ -73,6 +76,41 @@ theta_max = 0.02
         workload = Workload(keys=keys, channels=4, z=1.0, f=0.5, seed=3)
         write_trades(source, first_interval(pipeline), workload, intervals=intervals, events=events)
     return pipeline
+
+
+@dataclass(frozen=True)
+class Stages:
+    """A world whose intervals have gone through all verbs, and its tables as they were on the way.
+
+    Only to be read: a test that changes something takes a copy of the stage from which it starts.
+    """
+
+    pipeline: Pipeline
+    folder: Path
+
+    def keep(self, stage: str, pipeline: Pipeline | None = None) -> None:
+        """Remember the tables as they are now."""
+        shutil.copytree((pipeline or self.pipeline).tables, self.folder / stage)
+
+    def copy(self, folder: Path, stage: str, was: str = "", becomes: str = "") -> Pipeline:
+        """A world of its own at this stage; with one setting changed, or some added at the end, if asked."""
+        shutil.copytree(self.folder / stage, folder / "tables")
+        text = self.pipeline.file.read_text()
+        assert was in text, f"{was!r} is not in the pipeline file"
+        (folder / "world.toml").write_text(text.replace(was, becomes, 1) if was else text + becomes)
+        return load_pipeline(folder / "world.toml")
+
+
+def run_in_stages(pipeline: Pipeline, folder: Path, intervals: int) -> Stages:
+    """Take the intervals through all verbs; the stages are those before each verb, "0 make_plan" for one, and "done"."""
+    stages = Stages(pipeline, folder)
+    for number in range(intervals):
+        for step in STEPS:
+            Path(pipeline.tables).mkdir(exist_ok=True)
+            stages.keep(f"{number} {step.name}")
+            run_step(step.name, pipeline, first_interval(pipeline).shifted(number))
+    stages.keep("done")
+    return stages
 
 
 def first_interval(pipeline: Pipeline) -> Interval:

@@ -18,6 +18,7 @@ from rebalance.simulate.intervals import steps
 from rebalance.simulate.workload import Workload
 from tests.reference import mip
 from tests.reference.exhaustive import least_migration_exactly, least_migration_of_all, least_theta_exactly
+from tests.support.budget import cases
 from tests.support.strategies import active_function, request_of, requests
 
 
@@ -25,13 +26,13 @@ def held_to(request: Request, exactly: float, at_least: float) -> None:
     assert at_least <= exactly * (1 + 1e-9) + 1e-9, request
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=cases(60, long=150), deadline=None)
 @given(request=requests(max_keys=7, max_channels=3))
 def test_no_assignment_has_a_smaller_theta(request: Request) -> None:
     held_to(request, least_theta_exactly(request), least_theta(request))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=cases(100, long=300), deadline=None)
 @given(request=requests(max_keys=7, max_channels=3))
 def test_no_plan_within_the_bounds_theta_moves_fewer_bytes(request: Request) -> None:
     certified = bound(request)
@@ -66,7 +67,9 @@ def random_request(seed: int, size: tuple[int, int] | None = None) -> Request:
     )
 
 
-@pytest.mark.parametrize("first", range(0, 400, 100), ids=lambda first: f"requests {first} to {first + 99}")
+@pytest.mark.parametrize(
+    "first", range(0, cases(200, long=400), 100), ids=lambda first: f"requests {first} to {first + 99}"
+)
 def test_no_plan_for_skewed_costs_moves_fewer_bytes(first: int) -> None:
     for seed in range(first, first + 100):
         request = random_request(seed)
@@ -75,7 +78,9 @@ def test_no_plan_for_skewed_costs_moves_fewer_bytes(first: int) -> None:
         held_to(request, least_migration_exactly(request, theta), certified.bytes)
 
 
-@pytest.mark.parametrize("first", range(0, 60, 20), ids=lambda first: f"requests {first} to {first + 19}")
+@pytest.mark.parametrize(
+    "first", range(0, cases(20, long=60), 20), ids=lambda first: f"requests {first} to {first + 19}"
+)
 def test_no_plan_for_twelve_keys_on_four_channels_is_better_than_the_bounds(first: int) -> None:
     for seed in range(first, first + 20):
         request = random_request(seed, size=(12, 4))

@@ -18,6 +18,7 @@ from rebalance.planning.interface import first_function
 from rebalance.planning.measure import channel_loads, relative_utilisation
 from rebalance.planning.model import Decision, Floats, KeyStats, Request
 from tests.reference.spread import Grouping
+from tests.support.budget import cases
 
 KEYS = 300
 
@@ -59,7 +60,7 @@ def workers(planner: CG, function: PartitionFunction) -> list[int]:
     return np.bincount(owner, minlength=function.channels).tolist()
 
 
-@settings(max_examples=10)
+@settings(max_examples=cases(4, long=10))
 @given(strength=st.lists(st.sampled_from([1, 2, 3, 4]), min_size=2, max_size=6), seed=st.integers(0, 3))
 def test_with_thresholds_near_the_mean_the_papers_rule_comes_within_one_virtual_worker_of_the_optimum(
     strength: list[int], seed: int
@@ -74,7 +75,7 @@ def test_with_thresholds_near_the_mean_the_papers_rule_comes_within_one_virtual_
     assert np.abs(workers(planner, last) - best).max() <= 1 + 1e-9
 
 
-@settings(max_examples=8)
+@settings(max_examples=cases(3, long=8))
 @given(
     strength=st.lists(st.integers(1, 10), min_size=2, max_size=6),
     alpha=st.sampled_from([10, 40]),

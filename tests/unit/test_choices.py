@@ -11,6 +11,7 @@ from rebalance.planning.exact import clearly_less
 from rebalance.planning.model import Floats
 from rebalance.simulate.choices_kernel import enough_choices as simulated
 from tests.reference.spread import published_choices
+from tests.support.budget import cases
 
 
 @st.composite
@@ -29,7 +30,7 @@ def inner_prefixes_fit(p: list[float], d: int, n: int) -> bool:
     return True
 
 
-@settings(max_examples=500)
+@settings(max_examples=cases(150, long=500))
 @given(p=heads(), n=st.integers(3, 60))
 @example(p=[0.166, 0.117, 0.088, 0.028, 0.019], n=57)  # where a prefix between the two binds
 def test_without_room_d_is_that_of_the_authors_unless_a_prefix_they_leave_out_binds(p: list[float], n: int) -> None:
@@ -61,7 +62,7 @@ def test_with_the_default_room_d_on_zipf_heads_is_the_authors_or_less_and_no_les
     assert same / len(heads) > 0.7
 
 
-@settings(max_examples=300)
+@settings(max_examples=cases(100, long=300))
 @given(
     counts=st.lists(st.integers(0, 400), min_size=1, max_size=12),
     n=st.integers(2, 40),

@@ -13,6 +13,7 @@ from rebalance.partition import SLOTS, Share, consistent_ring
 from rebalance.planners.registry import PLANNERS
 from rebalance.planning.interface import Planner
 from rebalance.planning.model import KeyStats, Limits, Request
+from tests.support.budget import cases
 from tests.support.contract import CHECKS
 from tests.support.strategies import request_of, requests
 
@@ -60,7 +61,7 @@ CORNERS = {
 
 @pytest.mark.parametrize("check", CHECKS.values(), ids=CHECKS)
 @pytest.mark.parametrize("name", CASES)
-@settings(max_examples=7, deadline=None)
+@settings(max_examples=cases(7, long=50), deadline=None)
 @given(request=requests())
 def test_law(name: str, check: Callable[[Planner, Request], None], request: Request) -> None:
     check(CASES[name], request)

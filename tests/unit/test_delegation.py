@@ -11,6 +11,7 @@ from rebalance.planners.splitting.delegation import Pairing, Rule, excess
 from rebalance.planning.measure import relative_utilisation
 from rebalance.planning.model import Floats, Indices
 from tests.reference.spread import Grouping, too_many
+from tests.support.budget import cases
 
 STRENGTHS = st.lists(st.integers(1, 10), min_size=2, max_size=8).map(lambda s: np.array(s, dtype=float))
 
@@ -84,7 +85,7 @@ def test_the_papers_rule_alone_rests_several_off_and_where_nobody_is_busy() -> N
         assert channels.off > 2
 
 
-@settings(max_examples=300)
+@settings(max_examples=cases(100, long=300))
 @given(
     data=st.data(),
     channels=st.integers(1, 7),

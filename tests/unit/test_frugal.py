@@ -20,6 +20,7 @@ from rebalance.simulate.intervals import steps
 from rebalance.simulate.workload import Workload
 from tests.reference import mip
 from tests.reference.exhaustive import least_migration_exactly
+from tests.support.budget import cases
 from tests.support.strategies import request_of, requests
 
 
@@ -64,7 +65,7 @@ def test_a_table_of_forty_intervals_is_no_larger_than_one_of_twenty() -> None:
 
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("full", [False, True], ids=["free table", "full table"])
-@pytest.mark.parametrize(("keys", "channels"), [(100, 3), (200, 5)])
+@pytest.mark.parametrize(("keys", "channels"), [(100, 3), (200, 5)][: cases(1, long=2)])
 def test_every_mid_size_plan_costs_at_most_one_and_a_half_percent_more_than_the_optimum(
     keys: int, channels: int, full: bool, seed: int
 ) -> None:
@@ -81,7 +82,7 @@ def test_every_mid_size_plan_costs_at_most_one_and_a_half_percent_more_than_the_
     assert compared >= 2
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=cases(80, long=200), deadline=None)
 @given(request=requests(max_keys=8, max_channels=3, plain=True))
 def test_where_any_plan_meets_every_limit_so_does_the_plan_for_one_percent_more_than_the_least(
     request: Request,

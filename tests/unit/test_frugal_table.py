@@ -13,12 +13,13 @@ from rebalance.planners.frugal.task import task_of
 from rebalance.planning.model import Limits
 from rebalance.simulate.intervals import steps
 from rebalance.simulate.workload import Workload
+from tests.support.budget import cases
 from tests.support.strategies import request_of
 
 KEYS, CHANNELS = 6, 3
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", range(cases(15, long=40)))
 def test_no_assignment_below_the_limits_has_fewer_routes(seed: int) -> None:
     rng = np.random.default_rng(seed)
     cost = rng.integers(1, 12, KEYS).astype(float)

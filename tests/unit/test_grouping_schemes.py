@@ -30,6 +30,7 @@ from rebalance.simulate.grouping import (
     mixed,
 )
 from tests.reference import grouping as plain
+from tests.support.budget import cases
 
 PLAIN: dict[str, Callable[[plain.Case], list[int]]] = {
     "KG": plain.kg,
@@ -42,7 +43,7 @@ PLAIN: dict[str, Callable[[plain.Case], list[int]]] = {
     "W-C": plain.wc,
 }
 #: Seeds of the random streams on which each scheme is compared.
-STREAMS = 250
+STREAMS = cases(100, long=250)
 
 
 def random_stream(seed: int) -> tuple[Stream, int, int]:
@@ -93,7 +94,7 @@ def test_memories_of_full_bins_and_least_choices_change_no_choice_on_long_steep_
 
 @pytest.mark.parametrize("settle", [True, False])
 def test_consistent_grouping_agrees_slot_by_slot_with_its_plain_transcription(settle: bool) -> None:
-    for seed in range(150):
+    for seed in range(cases(60, long=150)):
         stream, channels, sources = random_stream(seed)
         rng = np.random.default_rng(seed)
         capacity, alpha = rng.choice([1.0, 2.0, 5.0], channels).tolist(), int(rng.choice([1, 2, 5]))

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from rebalance.planners.registry import make_planner
 from rebalance.planning.model import Request
 from tests.reference import fang
+from tests.support.budget import cases
 from tests.support.strategies import request_of, requests
 
 FAMILY = {
@@ -74,7 +75,7 @@ def assert_agrees(name: str, request: Request) -> None:
 @pytest.mark.parametrize("name", FAMILY)
 def test_agrees_with_the_plain_transcription_on_hundreds_of_random_requests(name: str) -> None:
     rng = np.random.default_rng(20170402)
-    for _ in range(700 if name != "mixedbf" else 200):
+    for _ in range(cases(200, long=700) if name != "mixedbf" else cases(60, long=200)):
         assert_agrees(name, random_request(rng))
 
 

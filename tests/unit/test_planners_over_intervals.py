@@ -1,9 +1,11 @@
-"""Every planner, named in a pipeline file, over ten drifting intervals, as a pipeline would carry its functions along."""
+"""Every planner, named in a pipeline file, over drifting intervals, as a pipeline would carry its functions along."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import pytest
@@ -15,6 +17,7 @@ from rebalance.planning.interface import Planner, RingOwner, first_function
 from rebalance.planning.model import Decision, Ints, Limits, Plan, Request
 from rebalance.simulate.intervals import steps
 from rebalance.simulate.workload import Workload
+from tests.support.budget import cases
 from tests.support.contract import judges_itself
 
 WORKLOAD = Workload(keys=600, channels=5, z=0.9, f=0.4, seed=2)
@@ -54,33 +57,37 @@ PARAMETERS: dict[str, dict[str, float]] = {
     "pkg": {"max_splits": 50},
     "readj": {"c": 4},
 }
-Named = Callable[[str], Pipeline]
+#: They solve a program in every interval, which takes a second.
+SLOW = ("frugal", "hybrid")
 
 
-@pytest.fixture
-def named(tmp_path: Path) -> Named:
-    """Loads a pipeline file that names a planner."""
+@dataclass(frozen=True)
+class Run:
+    """A planner named in a pipeline file, and what it was asked and planned in each interval."""
 
-    def load(planner: str) -> Pipeline:
-        file = tmp_path / f"{planner}.toml"
-        parameters = "\n".join(f"{name} = {value}" for name, value in PARAMETERS.get(planner, {}).items())
-        file.write_text(FILE.format(planner=planner, parameters=parameters))
-        return load_pipeline(file)
+    pipeline: Pipeline
+    planner: Planner
+    plans: list[tuple[Request, Plan]]
 
-    return load
+
+@cache
+def run_of(name: str) -> Run:
+    """The same intervals for every test of a planner."""
+    with TemporaryDirectory() as folder:
+        file = Path(folder, "named.toml")
+        parameters = "\n".join(f"{name} = {value}" for name, value in PARAMETERS.get(name, {}).items())
+        file.write_text(FILE.format(planner=name, parameters=parameters))
+        pipeline = load_pipeline(file)
+    assert pipeline.channels.count == WORKLOAD.channels
+    planner, window, limits = pipeline.make_planner(), pipeline.operator.window, limits_of(pipeline)
+    intervals = cases(4, long=INTERVALS) if name in SLOW else INTERVALS
+    taken = steps(planner, WORKLOAD, intervals, limits=limits, window=window)
+    return Run(pipeline, planner, [(request, plan) for _, request, plan in taken])
 
 
 def limits_of(pipeline: Pipeline) -> Limits:
     planning = pipeline.planning
     return Limits(theta_max=planning.theta_max, max_routes=planning.max_routes, max_bytes=planning.max_bytes)
-
-
-def plans(pipeline: Pipeline, planner: Planner) -> Iterator[tuple[Request, Plan]]:
-    """What is asked and planned in each interval, as the file says."""
-    assert pipeline.channels.count == WORKLOAD.channels
-    window, limits = pipeline.operator.window, limits_of(pipeline)
-    for _, request, plan in steps(planner, WORKLOAD, INTERVALS, limits=limits, window=window):
-        yield request, plan
 
 
 def first_channels(planner: Planner) -> Ints:
@@ -90,16 +97,14 @@ def first_channels(planner: Planner) -> Ints:
 
 
 @pytest.mark.parametrize("name", sorted(PLANNERS))
-def test_ten_drifting_intervals_end_with_every_key_where_the_function_says(named: Named, name: str) -> None:
-    pipeline = named(name)
-    planner = pipeline.make_planner()
+def test_drifting_intervals_end_with_every_key_where_the_function_says(name: str) -> None:
+    pipeline, planner = run_of(name).pipeline, run_of(name).planner
     assert planner.name == name
     assert {parameter: getattr(planner, parameter) for parameter in PARAMETERS.get(name, {})} == PARAMETERS.get(
         name, {}
     )
     where = first_channels(planner)
-    planned = 0
-    for request, plan in plans(pipeline, planner):
+    for request, plan in run_of(name).plans:
         assert request.current.tolist() == where.tolist()
         assert (request.limits.theta_max, request.limits.max_routes) == (0.05, 100)
         if plan.decision is Decision.APPLY:
@@ -108,18 +113,15 @@ def test_ten_drifting_intervals_end_with_every_key_where_the_function_says(named
             assert better or judges_itself(planner)
         assert len(plan.function.routes) <= pipeline.planning.max_routes
         assert plan.function.channel_of(WORKLOAD.names.tolist()).tolist() == where.tolist()
-        planned += 1
-    assert planned == INTERVALS
 
 
 @pytest.mark.parametrize("name", sorted(set(PLANNERS) - {"keep", "consistent", "uniform"}))
-def test_planners_that_place_keys_beat_the_hash_alone(named: Named, name: str) -> None:
+def test_planners_that_place_keys_beat_the_hash_alone(name: str) -> None:
     """The hash alone: where the keys were before the first plan."""
-    pipeline = named(name)
-    planner = pipeline.make_planner()
+    planner = run_of(name).planner
     home = first_channels(planner)
     reached, hashed = [], []
-    for request, plan in plans(pipeline, planner):
+    for request, plan in run_of(name).plans:
         after = plan.after if plan.decision is Decision.APPLY else plan.before
         reached.append(after.skewness)
         loads = np.bincount(home, weights=request.stats.cost, minlength=WORKLOAD.channels)

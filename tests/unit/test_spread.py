@@ -17,11 +17,12 @@ from rebalance.planning.interface import needs_merging
 from rebalance.planning.measure import measure
 from rebalance.planning.model import Proposal, Request
 from tests.reference import spread as reference
+from tests.support.budget import cases
 from tests.support.strategies import request_of, requests
 
 #: Planners whose whole idea is to split; those that can do without have tests of their own.
 SPLITTING = sorted(name for name, planner in PLANNERS.items() if needs_merging(planner))
-INSTANCES = 300
+INSTANCES = cases(100, long=300)
 
 
 class Instance:
@@ -125,7 +126,7 @@ def test_a_key_too_heavy_for_two_channels_gets_more_from_d_choices_than_from_pkg
 
 @pytest.mark.parametrize("name", ["porc", "ch"])
 @pytest.mark.parametrize("epsilon", [0.01, 0.5])
-@settings(max_examples=100)
+@settings(max_examples=cases(40, long=100))
 @given(request=requests(mergeable=True, plain=True))
 def test_bounded_schemes_stay_below_their_bound(name: str, epsilon: float, request: Request) -> None:
     proposal = make_planner(name, {"epsilon": epsilon}).propose(request)

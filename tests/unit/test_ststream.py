@@ -21,6 +21,7 @@ from rebalance.planning.measure import channel_loads
 from rebalance.planning.model import KeyStats, Limits, Node, Proposal, Request
 from tests.bench.bench_ststream import cluster
 from tests.reference import ststream as plain
+from tests.support.budget import cases
 from tests.support.contract import CHECKS
 from tests.support.strategies import active_function, request_of, requests
 
@@ -86,7 +87,7 @@ def any_case(random: Random) -> plain.Case:
     )
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", range(cases(3, long=10)))
 def test_every_piece_ends_where_the_plain_transcription_puts_it(seed: int) -> None:
     random = Random(seed)
     seen = {"moved": 0, "split": 0, "between": 0}
@@ -105,7 +106,7 @@ def test_every_piece_ends_where_the_plain_transcription_puts_it(seed: int) -> No
     assert min(seen.values()) > 5, seen
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(cases(2, long=5)))
 def test_run_on_its_own_output_it_changes_nothing(seed: int) -> None:
     random = Random(100 + seed)
     for _ in range(120):

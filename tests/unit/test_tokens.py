@@ -20,6 +20,7 @@ from rebalance.planning.interface import first_function, ring_to_build_on
 from rebalance.planning.measure import skew
 from rebalance.planning.model import Decision, KeyStats, Limits, Request
 from tests.reference import tokens as plain
+from tests.support.budget import cases
 from tests.support.token_workloads import START
 
 
@@ -67,7 +68,7 @@ def any_case(random: Random) -> plain.Case:
     )
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", range(cases(3, long=10)))
 def test_tokens_and_keys_end_where_the_plain_transcription_puts_them(seed: int) -> None:
     random = Random(seed)
     changed = 0

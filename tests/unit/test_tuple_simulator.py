@@ -27,6 +27,7 @@ from rebalance.simulate.__main__ import main
 from rebalance.simulate.grouping import Grouping, Router, Setting
 from rebalance.simulate.workload import Workload
 from tests.reference import grouping as plain
+from tests.support.budget import cases
 
 
 class Given(Grouping):
@@ -60,7 +61,7 @@ def runs(draw: st.DrawFn) -> tuple[list[int], Cluster, float, int]:
     return channel, Cluster(capacities, (0.0, 0.31, 0.62)[:phases]), draw(LOAD), draw(st.integers(1, 70))
 
 
-@settings(max_examples=150)
+@settings(max_examples=cases(60, long=150))
 @given(runs())
 def test_latency_and_queues_are_those_of_a_plain_event_simulation(run: tuple[list[int], Cluster, float, int]) -> None:
     channel, cluster, load, slot = run
