@@ -9,11 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
-from numba import njit
+import numpy as np
+from numba import config, njit
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
 def compiled(function: F) -> F:
-    """The same function as machine code, cached across processes."""
+    """The same function as machine code, cached across processes; with NUMBA_DISABLE_JIT the function itself."""
+    if config.DISABLE_JIT:  # type: ignore[attr-defined]
+        # Machine code wraps integers round without a word, and hashes rely on it.
+        return np.errstate(over="ignore")(function)
     return cast(F, njit(cache=True)(function))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from rebalance.planning.exact import TOLERANCE, clearly_less
 from rebalance.planning.interface import RING_OF, Planner, RingOwner
 from rebalance.planning.limits import hold
 from rebalance.planning.measure import measure
-from rebalance.planning.model import Decision, Ints, Limits, Measure, Plan, Proposal, Request
+from rebalance.planning.model import Decision, Ints, Measure, Plan, Proposal, Request
 
 
 def decide(planner: Planner, request: Request, active: PartitionFunction, *, guard: bool = True) -> Plan:
@@ -50,7 +50,8 @@ def decide(planner: Planner, request: Request, active: PartitionFunction, *, gua
     _check(planner, request, proposal)
     if isinstance(planner, RingOwner):
         proposal = replace(proposal, memo={**proposal.memo, RING_OF: planner.name})
-    return _decide(planner, request, active, before, hold(request, proposal), seconds, guard and not judges_itself)
+    judge = _Judge(planner, request, active, before, guard and not judges_itself)
+    return judge.plan(hold(request, proposal), seconds)
 
 
 def function_of(request: Request, proposal: Proposal, active: PartitionFunction) -> PartitionFunction:
@@ -133,82 +134,83 @@ def _check_shares(planner: Planner, request: Request, k: int, first: int, shares
         raise PlannerError(f"{planner.name} gave shares that do not sum to 1: {[share.share for share in shares]}")
 
 
-def _decide(
-    planner: Planner,
-    request: Request,
-    active: PartitionFunction,
-    before: Measure,
-    proposal: Proposal,
-    seconds: float,
-    guard: bool,
-) -> Plan:
-    function = function_of(request, proposal, active)
-    after = measure(request, proposal.channel, home=function.slots[request.stats.slots], splits=proposal.splits)
-    moved = np.flatnonzero(proposal.channel != request.current)
-    moved_bytes = float(request.stats.state[moved].sum())
-    # Emptying a channel, bringing the table within its limit, or a planner for whole keys where another one had split some: that is
-    # asked for, whatever the balance.
-    stranded = _stranded(request, request.current, request.splits)
-    relieves = _stranded(request, proposal.channel, proposal.splits) < stranded
-    shrinks = after.routes < before.routes > request.limits.max_routes
-    rejoins = bool(request.splits) and not planner.splits_keys
-    guarded = guard and not (relieves or shrinks or rejoins)
-    same = function.digest() == active.digest()
-    if guarded and not len(moved) and function.splits != active.splits:
-        # Other shares that bring nothing are not worth a new function.
-        same |= _no_better(before, after) and not _worse(before, after, 0)
-    decision, reason = _verdict(request.limits, before, after, len(moved), moved_bytes, same, guarded)
-    applied = decision is Decision.APPLY
-    # The bounds are on whole keys; a split moves load without state.
-    certified = Bound(0.0, 0.0) if planner.splits_keys and request.mergeable else bound(request)
-    return Plan(
-        decision=decision,
-        reason=reason,
-        planner=planner.name,
-        function=function if applied else active,
-        before=before,
-        after=after,
-        moved=moved,
-        moved_from=request.current[moved],
-        moved_to=proposal.channel[moved],
-        moved_bytes=moved_bytes,
-        moved_share=moved_bytes / max(float(request.stats.state.sum()), 1.0),
-        notes=proposal.notes,
-        seconds=seconds,
-        theta_max=request.limits.theta_max,
-        bound=certified.bytes,
-        bound_theta=certified.theta,
-    )
+@dataclass(frozen=True, eq=False)
+class _Judge:
+    """What a proposal is judged by."""
 
+    planner: Planner
+    request: Request
+    active: PartitionFunction
+    before: Measure
+    guard: bool
 
-def _verdict(
-    limits: Limits, before: Measure, after: Measure, moved: int, moved_bytes: float, same: bool, guarded: bool
-) -> tuple[Decision, str]:
-    """Decision and reason, the first rule that fits."""
-    effect = f"max/fair load {before.skewness:.3f} → {after.skewness:.3f}"
-    if same:
-        return Decision.KEEP, f"nothing better was found: max/fair load stays {before.skewness:.3f}"
-    if after.routes > limits.max_routes and after.routes >= before.routes:
-        return (
-            Decision.REJECT,
-            f"{effect}, but it needs {after.routes:,} routes and max_routes is {limits.max_routes:,}",
+    def plan(self, proposal: Proposal, seconds: float) -> Plan:
+        """The proposal with its effect, and what is to be done with it."""
+        request = self.request
+        function = function_of(request, proposal, self.active)
+        after = measure(request, proposal.channel, home=function.slots[request.stats.slots], splits=proposal.splits)
+        moved = np.flatnonzero(proposal.channel != request.current)
+        moved_bytes = float(request.stats.state[moved].sum())
+        guarded = self.guard and not self._asked_for(proposal, after)
+        if self._same(function, after, len(moved), guarded):
+            decision, reason = (
+                Decision.KEEP,
+                f"nothing better was found: max/fair load stays {self.before.skewness:.3f}",
+            )
+        else:
+            decision, reason = self._verdict(after, len(moved), moved_bytes, guarded=guarded)
+        # The bounds are on whole keys; a split moves load without state.
+        certified = Bound(0.0, 0.0) if self.planner.splits_keys and request.mergeable else bound(request)
+        return Plan(
+            decision=decision,
+            reason=reason,
+            planner=self.planner.name,
+            function=function if decision is Decision.APPLY else self.active,
+            before=self.before,
+            after=after,
+            moved=moved,
+            moved_from=request.current[moved],
+            moved_to=proposal.channel[moved],
+            moved_bytes=moved_bytes,
+            moved_share=moved_bytes / max(float(request.stats.state.sum()), 1.0),
+            notes=proposal.notes,
+            seconds=seconds,
+            theta_max=request.limits.theta_max,
+            bound=certified.bytes,
+            bound_theta=certified.theta,
         )
-    if limits.max_bytes is not None and clearly_less(limits.max_bytes, moved_bytes):
-        return (
-            Decision.REJECT,
-            f"{effect}, but it moves {moved_bytes:,.0f} bytes and max_bytes is {limits.max_bytes:,.0f}",
-        )
-    if guarded and _worse(before, after, moved):
-        return (
-            Decision.REJECT,
-            f"it would not balance better: {effect}, largest θ {before.theta:.3f} → {after.theta:.3f}",
-        )
-    reached = (
-        ""
-        if not clearly_less(limits.theta_max, after.theta)
-        else f"; θ_max {limits.theta_max:g} not reached, largest θ {after.theta:.4f}"
-    )
-    return Decision.APPLY, f"{effect} by moving {moved:,} keys with {moved_bytes:,.0f} bytes of state{reached}"
+
+    def _asked_for(self, proposal: Proposal, after: Measure) -> bool:
+        """Whether it is asked for, whatever the balance: to empty a channel, to bring the table within its limit, to make keys whole."""
+        request = self.request
+        stranded = _stranded(request, request.current, request.splits)
+        relieves = _stranded(request, proposal.channel, proposal.splits) < stranded
+        shrinks = after.routes < self.before.routes > request.limits.max_routes
+        return relieves or shrinks or (bool(request.splits) and not self.planner.splits_keys)
+
+    def _same(self, function: PartitionFunction, after: Measure, moved: int, guarded: bool) -> bool:
+        """Whether the function does what the active one does, or has only other shares that bring nothing."""
+        if function.digest() == self.active.digest():
+            return True
+        idle = guarded and not moved and function.splits != self.active.splits
+        return idle and _no_better(self.before, after) and not _worse(self.before, after, 0)
+
+    def _verdict(self, after: Measure, moved: int, moved_bytes: float, *, guarded: bool) -> tuple[Decision, str]:
+        """Decision and reason, the first rule that fits."""
+        limits, before = self.request.limits, self.before
+        effect = f"max/fair load {before.skewness:.3f} → {after.skewness:.3f}"
+        refused = ""
+        if after.routes > limits.max_routes and after.routes >= before.routes:
+            refused = f"{effect}, but it needs {after.routes:,} routes and max_routes is {limits.max_routes:,}"
+        elif limits.max_bytes is not None and clearly_less(limits.max_bytes, moved_bytes):
+            refused = f"{effect}, but it moves {moved_bytes:,.0f} bytes and max_bytes is {limits.max_bytes:,.0f}"
+        elif guarded and _worse(before, after, moved):
+            refused = f"it would not balance better: {effect}, largest θ {before.theta:.3f} → {after.theta:.3f}"
+        if refused:
+            return Decision.REJECT, refused
+        missed = clearly_less(limits.theta_max, after.theta)
+        reached = f"; θ_max {limits.theta_max:g} not reached, largest θ {after.theta:.4f}" if missed else ""
+        return Decision.APPLY, f"{effect} by moving {moved:,} keys with {moved_bytes:,.0f} bytes of state{reached}"
 
 
 def _worse(before: Measure, after: Measure, moved: int) -> bool:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from rebalance.errors import ConfigError, PlannerError
 from rebalance.partition import PartitionFunction, Share, channels_at
-from rebalance.planning.exact import on_grid
+from rebalance.planning.exact import clearly_less, on_grid
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int32]
@@ -268,7 +268,7 @@ class Plan:
     @property
     def gap(self) -> float | None:
         """How far above the bound the plan is, 0.03 = 3 %; None where it does not come as near as the bound asks, so they do not compare."""
-        if self.after.theta > max(self.theta_max, self.bound_theta) * (1 + 1e-9):
+        if clearly_less(max(self.theta_max, self.bound_theta), self.after.theta):
             return None
         if self.achieved <= self.bound:
             return 0.0

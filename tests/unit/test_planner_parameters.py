@@ -34,7 +34,7 @@ WRONG: list[tuple[tuple[str, ...], str, list[Any]]] = [
     (("hybrid",), "merge_below", [0, 2.0]),
     (("hybrid",), "split_above", [0.1, "x"]),
     (SPLITTING, "max_splits", [0, -1, 2.5]),
-    (("dchoices", "porc", "cg", "ch"), "epsilon", [0, -1.0]),
+    (("dchoices", "porc", "cg", "ch"), "epsilon", [0, -1.0, float("inf")]),
     (("dchoices", "wchoices"), "theta", [0, -1.0]),
     (("cg",), "alpha", [0, 1.5]),
     (("cg",), "idle", [0, 0.9]),
@@ -68,6 +68,10 @@ def test_the_sentence_names_the_planner_once_and_says_what_the_value_may_be() ->
         make_planner("mixed", {"r": "x"})
     with pytest.raises(ConfigError, match=r"^planner 'scan': alpha is None; it must be a number or a list of numbers$"):
         make_planner("scan", {"alpha": None})
+    with pytest.raises(
+        ConfigError, match=r"^planner 'cg': idle is 0.75 and busy is 0.5; idle must be above 0 and below busy"
+    ):
+        make_planner("cg", {"busy": 0.5})
 
 
 def test_an_unknown_parameter_is_refused_with_the_nearest_name() -> None:
