@@ -24,7 +24,7 @@ test-quick: setup ## the tests without Spark and Airflow
 	@$(PYTHON) tools/run_tests.py --quick
 
 test-long: lint browser ## all of make test with more cases, ten intervals for every planner, a kill at every moment
-	@REBALANCE_LONG_TESTS=1 $(PYTHON) tools/run_tests.py $(ARGS)
+	@REBALANCE_TEST_BUDGET=long $(PYTHON) tools/run_tests.py $(ARGS)
 
 ui: setup ## Airflow's pages on the demo's data; Ctrl-C stops them
 	@$(PYTHON) tools/ui.py $(ARGS)

@@ -4,7 +4,7 @@ Each process takes the next file of tests whenever it is through with one, so th
 session, if its files need one. With --quick, only the tests that need neither Spark nor Airflow. With other arguments it is plain
 pytest: make test ARGS="tests/unit -k ring".
 
-`make test-long` sets REBALANCE_LONG_TESTS: the same tests with all of their cases (tests/support/budget.py), every planner through ten
+`make test-long` sets REBALANCE_TEST_BUDGET: the same tests with all of their cases (tests/support/budget.py), every planner through ten
 intervals on Spark, and a real kill at every moment of every verb.
 """
 
@@ -24,6 +24,7 @@ ALL = (
     "tests/spark/test_splits.py",
     "tests/spark",
     "tests/dags",
+    "tests/processors",
     *QUICK,
 )
 SIDE_BY_SIDE = ("-n", "2", "--dist", "loadfile", "--no-loadscope-reorder", "--durations", "25")

@@ -1,4 +1,4 @@
-"""Plans of seeded requests as digests, to be compared between processors: `python -m tests.support.plan_digests small large`.
+"""Plans of seeded requests as digests, to be compared between processors: `python -m tests.support.plan_digests tiny small`.
 
 The requests are hard on purpose: costs with ties and costs that no power of two divides, capacities that do not add up to a round
 number, channels that vanish or are drained, pinned keys, tight limits, measured utilisation, nodes. Every planner plans each of them
@@ -21,11 +21,16 @@ from rebalance.planning.interface import Planner, ring_to_build_on
 from rebalance.planning.model import KeyStats, Limits, Node, Plan, Request
 
 #: Seeds and most keys of the requests of each size.
-SIZES = {"small": (range(12), 60), "large": (range(100, 104), 1000)}
+SIZES = {
+    "few": (range(990, 1000), 12),
+    "tiny": (range(1000, 1030), 12),
+    "small": (range(12), 60),
+    "large": (range(100, 104), 1000),
+}
 #: Parameters beyond the defaults, where they lead through other arithmetic.
 VARIANTS = {
     "mixed": [{}, {"r": 3}],
-    "readj": [{}, {"utility": "ATLM", "resources": "LML"}],
+    "readj": [{}, {"utility": "A", "resources": "LML"}, {"utility": "ATLM", "resources": "LML"}],
     "redist": [{}, {"utility": "APLM", "resources": "MQL"}],
     "scan": [{}, {"utility": "ATLM", "resources": "QQL"}],
 }
@@ -34,7 +39,7 @@ VARIANTS = {
 def seeded_request(seed: int, most_keys: int) -> tuple[Request, PartitionFunction]:
     """A request, and the function under which its keys are where it says."""
     rng = np.random.default_rng(seed)
-    size, channels = int(rng.integers(most_keys // 4, most_keys + 1)), int(rng.integers(2, 8))
+    size, channels = int(rng.integers(most_keys // 4, most_keys + 1)), int(rng.integers(2, 8 if most_keys > 12 else 5))
     before = channels + int(rng.choice([-1, 0, 0, 1]))
     excluded = np.arange(channels) == channels - 1 if channels > 3 and seed % 4 == 1 else None
     closed = () if excluded is None else (channels - 1,)
@@ -59,7 +64,7 @@ def seeded_request(seed: int, most_keys: int) -> tuple[Request, PartitionFunctio
         ring=consistent_ring(channels, replicas=20, excluded=closed),
         capacity=np.ones(channels) if seed % 2 else rng.integers(1, 12, channels) / 10,
         limits=Limits(
-            theta_max=(0.0 if size < 30 else 0.1, 0.05, 0.08, 0.3)[seed % 4],
+            theta_max=(0.0 if size < 20 else 0.1, 0.05, 0.08, 0.3)[seed % 4],
             max_routes=(3000, size // 10, size)[seed % 3],
             max_bytes=None if seed % 5 else 100.0 * size,
         ),

@@ -12,6 +12,7 @@ from rebalance.partition import SLOTS
 from rebalance.planners.registry import make_planner
 from rebalance.planning.model import KeyStats, Limits, Request
 from tests.reference import gedik
+from tests.support.budget import cases
 
 FAMILY: dict[str, Callable[[gedik.Case], list[int]]] = {
     "scan": gedik.scan,
@@ -93,14 +94,15 @@ def larger_case(random: Random) -> gedik.Case:
 
 @pytest.mark.parametrize("name", FAMILY)
 def test_a_thousand_small_cases_are_placed_as_the_plain_transcription_places_them(name: str) -> None:
-    for seed in range(1000):
+    # Seed 677 once came out one way on one processor and the other way on another.
+    for seed in [677, *range(cases(1000, long=4000))]:
         case = any_case(Random(seed))
         assert planned(name, case) == FAMILY[name](case), f"seed {seed}: {case}"
 
 
-@pytest.mark.parametrize(("name", "cases"), [("scan", 60), ("redist", 20), ("readj", 4)])
-def test_larger_cases_are_placed_as_the_plain_transcription_places_them(name: str, cases: int) -> None:
-    for seed in range(cases):
+@pytest.mark.parametrize(("name", "number"), [("scan", 60), ("redist", 20), ("readj", 4)])
+def test_larger_cases_are_placed_as_the_plain_transcription_places_them(name: str, number: int) -> None:
+    for seed in range(number):
         case = larger_case(Random(seed))
         assert planned(name, case) == FAMILY[name](case), f"seed {seed}: {case}"
 
