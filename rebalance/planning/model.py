@@ -7,7 +7,7 @@ smaller key" is the smaller index. Letters follow the papers: g tuples, c cost, 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
 from typing import Any
@@ -133,6 +133,18 @@ class Request:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "capacity", on_grid(self.capacity))
+
+    def only(self, keys: Indices) -> Request:
+        """The same request for these keys alone, in this order; none of them counts as split."""
+        stats = self.stats
+        columns = {name: getattr(stats, name)[keys] for name in ("keys", "slots", "tuples", "cost", "state")}
+        return replace(
+            self,
+            stats=replace(stats, **columns),
+            current=self.current[keys],
+            pinned=None if self.pinned is None else self.pinned[keys],
+            splits={},
+        )
 
     @property
     def channels(self) -> int:

@@ -53,6 +53,15 @@ CORNERS = {
         mergeable=True,
         splits={0: (Share(2, 0.5), Share(3, 0.5))},
     ),
+    "a pinned key that is split over a channel to drain": request_of(
+        cost=[5],
+        home=[1],
+        current=[0],
+        excluded=[0],
+        pinned=[0],
+        mergeable=True,
+        splits={0: (Share(0, 0.25), Share(1, 0.75))},
+    ),
     "costs of all sizes": request_of(
         cost=[1e12, 1e-6, 3, 1e-9, 1e12], home=[0, 0, 0, 0, 0], state=[1, 10, 100, 1e9, 1e15], channels=2
     ),

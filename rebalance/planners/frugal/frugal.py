@@ -83,7 +83,16 @@ class Frugal:
             raise ConfigError(f"max_keys is {self.max_keys}; it must be at least 1. Leave it out for any number")
 
     def propose(self, request: Request) -> Proposal:
-        """The cheapest plan found."""
+        """The cheapest plan found; of few keys in an order that does not depend on what they are called, for exchanges take the first that helps."""
+        if len(request.stats) > MOST_KEYS:
+            return self._planned(request)
+        order = np.lexsort((request.home, request.current, request.stats.state, -request.stats.cost))
+        planned = self._planned(request.only(order))
+        channel = np.empty_like(planned.channel)
+        channel[order] = planned.channel
+        return replace(planned, channel=channel)
+
+    def _planned(self, request: Request) -> Proposal:
         most = len(request.stats) if self.max_keys is None else self.max_keys
         wanted = request.limits.theta_max
         plan, theta = _within_limits(request, most)

@@ -108,17 +108,9 @@ class _Task:
         """Step 4."""
         request, whole = self.request, self.whole
         taken = self._room(self._load(self.channel)) + self._reserved()
-        stats = request.stats
         reduced = replace(
-            request,
-            stats=replace(
-                stats,
-                **{name: getattr(stats, name)[whole] for name in ("keys", "slots", "tuples", "cost", "state")},
-            ),
-            current=request.current[whole],
+            request.only(np.flatnonzero(whole)),
             capacity=np.where(request.fair > 0, np.maximum(request.fair - taken, _LEAST * request.fair), 1.0),
-            pinned=None if request.pinned is None else request.pinned[whole],
-            splits={},
         )
         if not whole.any() or not reduced.stats.cost.sum() > 0:
             return Proposal(channel=self.channel, splits=self._shares(self._load(self.channel)))

@@ -62,13 +62,12 @@ class Layout:
         self.recount()
 
     def _start_split(self, weight: Floats, movable: Mask) -> None:
-        """Keys that are split already come in pieces; one without load any more is whole again."""
-        closed = self.capacity == 0
+        """Keys that are split already come in pieces; one without load any more, or pinned beside a closed channel, is whole again."""
         for key, shares in self.request.splits.items():
-            if not self.request.mergeable or weight[key] == 0:
-                continue
             where = [share.channel for share in shares]
-            gone = [c >= len(closed) or (closed[c] and movable[key]) for c in where]
+            gone = [not self.request.is_open([c]) for c in where]
+            if not self.request.mergeable or weight[key] == 0 or (any(gone) and not movable[key]):
+                continue
             if any(gone):
                 self._drained.add(key)
                 where = [int(self.request.home[key]) if g else c for g, c in zip(gone, where, strict=True)]
