@@ -22,7 +22,7 @@ from rebalance.planning.model import KeyStats, Limits, Node, Plan, Request
 
 #: Seeds and most keys of the requests of each size.
 SIZES = {
-    "few": (range(990, 1000), 12),
+    "few": (range(980, 1000), 12),
     "tiny": (range(1000, 1030), 12),
     "small": (range(12), 60),
     "large": (range(100, 104), 1000),

@@ -17,20 +17,24 @@ from tests.support.budget import VARIABLE, is_long
 PROJECT = Path(__file__).resolve().parents[2]
 #: What numpy may use on this machine beyond what every machine has, the most common first: X86_V3 is AVX2 and FMA, X86_V4 AVX-512.
 FEATURES = [name for name in numpy_core.__cpu_dispatch__ if numpy_core.__cpu_features__[name]]
+#: What an old processor means to the others.
 OLD = {
+    "NUMBA_CPU_NAME": "generic",
     "OPENBLAS_CORETYPE": "Prescott",
     "GLIBC_TUNABLES": "glibc.cpu.hwcaps=-AVX2,-FMA,-AVX512F",
 }
+OLDEST = "an old processor"
 NO_MACHINE_CODE = "no machine code"
 PROCESSORS: dict[str, dict[str, str]] = {
+    OLDEST: {"NPY_DISABLE_CPU_FEATURES": " ".join(FEATURES), **OLD},
     **{
         f"without {name} and later": {
             "NPY_DISABLE_CPU_FEATURES": " ".join(FEATURES[rank:]),
-            **(OLD if not rank else {}),
+            "OPENBLAS_CORETYPE": "Haswell",
         }
         for rank, name in enumerate(FEATURES)
+        if rank
     },
-    "machine code for any processor": {"NUMBA_CPU_NAME": "generic", "OPENBLAS_CORETYPE": "Haswell"},
     NO_MACHINE_CODE: {"NUMBA_DISABLE_JIT": "1"},
 }
 EVERY_PROCESSOR = pytest.mark.parametrize("processor", PROCESSORS)
