@@ -25,7 +25,7 @@ class Source(Section):
     path: str = Field(description="Folder, file or URI of the events: a Delta table, or Parquet, CSV or JSON files.")
     format: Literal["delta", "parquet", "csv", "json"] = Field("delta", description="How the events are stored.")
     key: tuple[str, ...] = Field(
-        description="Key column, or several. One integer column stays an integer, everything else becomes text; several columns are joined by U+001F."
+        description="Key column, or several. One integer column stays an integer, everything else becomes text; several columns are joined by U+001F (inside a value it is written \\s, and a backslash \\\\)."
     )
     time: str = Field(description="Event time column (TIMESTAMP; without a zone it is read as UTC).")
     columns: str | None = Field(

@@ -19,6 +19,8 @@ from rebalance.storage.schemas import arrow_key
 _INTEGERS = ("tinyint", "smallint", "int", "bigint")
 #: What of a type's name says that Spark cannot hash its values.
 _NOT_HASHED = ("map<", "variant")
+#: Between the columns of a key that has several.
+_SEPARATOR = "\x1f"
 #: The column by which the tuples of a split key choose their channel.
 SALT = "salt"
 #: Tells the rows of split keys from the others, between placement and the operator.
@@ -145,7 +147,13 @@ def key_column(df: DataFrame, columns: tuple[str, ...], key_type: KeyType) -> Co
     if key_type == "long":
         return F.coalesce(F.col(columns[0]).cast("bigint"), null.cast("bigint"))
     parts = [F.coalesce(F.col(column).cast("string"), null.cast("string")) for column in columns]
-    return parts[0] if len(parts) == 1 else F.concat_ws("\x1f", *parts)
+    return parts[0] if len(parts) == 1 else F.concat_ws(_SEPARATOR, *map(_escaped, parts))
+
+
+def _escaped(part: Column) -> Column:
+    """One of several key columns without the separator, so that no two keys are written alike."""
+    doubled = F.replace(part, F.lit("\\"), F.lit("\\\\"))
+    return F.replace(doubled, F.lit(_SEPARATOR), F.lit("\\s"))
 
 
 #: How a null key announces itself from inside a Spark job.

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 import rebalance
 from rebalance.errors import SourceError
 from rebalance.partition import Key, KeyType, PartitionFunction, Share, consistent_ring
-from rebalance.spark.routing import mark_split, to_one_channel
+from rebalance.spark.routing import key_column, mark_split, to_one_channel
 
 RANDOM = random.Random(7)
 ALPHABETS = ("abcdefgh", "0123456789", "äöüßéñ", "日本語文字", "🦉🐝🪲", "\x00\n\t '\"\\", "aä日🦉")
@@ -132,3 +132,11 @@ def test_a_split_key_has_its_first_channel_as_its_one_channel(spark: SparkSessio
     assert channel_of == dict(zip(keys, SPLITTING.channel_of(keys).tolist(), strict=True))
     marked = {row["key"]: row["is_split"] for row in mark_split(rows, SPLITTING).collect()}
     assert marked == {key: key in SHARES for key in keys}
+
+
+def test_keys_of_several_columns_never_collide(spark: SparkSession) -> None:
+    rows = [("a\x1fb", "c"), ("a", "b\x1fc"), ("a\\", "b"), ("a", "\\b"), ("a\\s", "b"), ("a\x1f", "b"), ("a", "b")]
+    df = spark.createDataFrame(rows, "one string, two string")
+    keys = [row["key"] for row in df.select(key_column(df, ("one", "two"), "string").alias("key")).collect()]
+    assert len(set(keys)) == len(rows)
+    assert keys[-1] == "a\x1fb"
