@@ -29,7 +29,7 @@ test-long: lint browser ## all of make test with more cases, ten intervals for e
 ui: setup ## Airflow's pages on the demo's data; Ctrl-C stops them
 	@$(PYTHON) tools/ui.py $(ARGS)
 
-lint: setup ## style and types
+lint: setup ## style, types and which way imports go
 	$(PYTHON) -m ruff check .
 	$(PYTHON) -m ruff format --check .
 	$(PYTHON) -m mypy
@@ -43,7 +43,7 @@ bench: setup ## measurements; one of them: make bench ARGS=planners
 	@for file in tests/bench/bench_*$(ARGS)*.py; do echo "== $$file"; $(PYTHON) -m tests.bench.$$(basename $$file .py) || exit 1; done
 
 clean: ## remove what runs left behind (.local) and tools' caches
-	rm -rf .local .hypothesis .mypy_cache .pytest_cache .ruff_cache dist spark-warehouse
+	rm -rf .local .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache dist spark-warehouse
 	find rebalance jobs dags tests tools -name __pycache__ -type d -prune -exec rm -rf {} +
 
 distclean: clean ## and everything fetched (.venv, .cache)

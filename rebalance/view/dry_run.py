@@ -30,10 +30,6 @@ class DryRun:
 
 def dry_run(pipeline: Pipeline, *, planner: str | None = None, theta_max: float | None = None) -> DryRun:
     """Plan on the newest statistics and write nothing; with another planner or θ_max than the pipeline's, if given."""
-    opened = open_tables(pipeline.tables)
-    history = read_history(pipeline.tables, last=1)
-    if not history:
-        raise RebalanceError("no interval has statistics yet. Run one first.")
     changes: dict[str, Any] = {}
     if planner is not None:
         changes["planner"] = planner
@@ -43,6 +39,10 @@ def dry_run(pipeline: Pipeline, *, planner: str | None = None, theta_max: float 
     if theta_max is not None:
         changes["theta_max"] = theta_max
     asked = load_pipeline(pipeline.file, {"planning": changes})
+    opened = open_tables(pipeline.tables)
+    history = read_history(pipeline.tables, last=1)
+    if not history:
+        raise RebalanceError("no interval has statistics yet. Run one first.")
     interval = pipeline.interval_at(parse_start(history[-1].interval_id))
     request, plan = plan_for(asked, interval, opened.epoch)
     return DryRun(interval.id, len(request.stats), opened.function.version, plan)

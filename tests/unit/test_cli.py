@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -130,6 +131,14 @@ def test_a_dry_run_refuses_what_the_file_could_not_say_with_the_same_words(
     assert main(["plan", str(pipeline.file), "--dry-run"]) == 2
     assert capsys.readouterr().err == refused
     assert refused.startswith("ConfigError: shop.toml: ")
+
+
+def test_a_dry_run_s_options_are_refused_before_the_tables_are_asked(
+    pipeline: Pipeline, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.rmtree(pipeline.tables)
+    assert main(["plan", str(pipeline.file), "--dry-run", "--theta-max", "-1"]) == 2
+    assert capsys.readouterr().err.startswith("ConfigError: shop.toml: planning.theta_max = -1.0")
 
 
 def test_a_plan_is_stored_once_and_again_with_the_same_number(

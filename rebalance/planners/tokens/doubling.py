@@ -7,7 +7,7 @@ What may move: a key whose first token clockwise is a new one goes to the owner 
 x, so no key moves to x; keys leave x, and keys of the other channels are reshuffled among them too. A heavy key moves whole or
 stays, and may land on a channel that is then the next to stand out.
 
-A channel never gets more than `tokens.MOST_TOKENS`; when the others are there, the plan says so.
+A channel never gets more than `base.MOST_TOKENS`; when the others are there, the plan says so.
 """
 
 from __future__ import annotations
