@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from rebalance.demo.events import write_trades
+from rebalance.demo.events import demo_workload, write_trades
 from rebalance.pipeline.file import load_pipeline
-from rebalance.simulate.workload import Workload
 
-INTERVALS, EVENTS, KEYS = 8, 150_000, 20_000
+INTERVALS, EVENTS = 4, 600_000
 
 
 def main() -> None:
@@ -17,9 +16,8 @@ def main() -> None:
     folder = Path(pipeline.source.path)
     if any(folder.glob("*.parquet")):
         return
-    workload = Workload(keys=KEYS, channels=pipeline.channels.count, z=1.0, f=0.3, seed=1)
     first = pipeline.interval_at(pipeline.interval.first)
-    write_trades(folder, first, workload, intervals=INTERVALS, events=EVENTS)
+    write_trades(folder, first, demo_workload(pipeline.channels.count), intervals=INTERVALS, events=EVENTS)
 
 
 if __name__ == "__main__":

@@ -6,9 +6,10 @@ Only `run` starts Spark; the rest reads the small tables and answers in about a 
 from __future__ import annotations
 
 import argparse
+import getpass
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from rebalance.errors import ConfigError, RebalanceError
 from rebalance.pipeline.file import Pipeline, find_pipeline
@@ -23,6 +24,7 @@ Keeps a keyed, stateful pipeline on Spark and Delta balanced.
   rebalance run demo                 process all intervals that have data, one after the other
   rebalance status demo              where the pipeline stands, and what the last intervals did
   rebalance plan demo --dry-run      what would be planned now, and why; changes nothing
+  rebalance approve demo             in mode approve: let the waiting plan be carried out, or --reject it
   rebalance inspect demo             tables, versions and epochs, loads per channel
   rebalance explain demo KEY         where a key goes, why, and since when
 
@@ -54,7 +56,12 @@ def _parser() -> argparse.ArgumentParser:
         command.set_defaults(act=act)
         return command
 
-    run = add("run", _run, "Run intervals without Airflow: the same five steps, in order, in one Spark session.")
+    run = add(
+        "run",
+        _run,
+        "Run intervals without Airflow: the same five steps, in order, in one Spark session. "
+        "Trouble with a plan is a warning; the exit code is 0 if all results are there.",
+    )
     run.add_argument(
         "--from", dest="first", metavar="START", help="first interval; default: the one after the last processed"
     )
@@ -65,6 +72,10 @@ def _parser() -> argparse.ArgumentParser:
     plan.add_argument("--dry-run", action="store_true", help="show the plan, write nothing")
     plan.add_argument("--planner", metavar="NAME", help="with --dry-run: try another planner than the pipeline's")
     plan.add_argument("--theta-max", type=float, metavar="θ", help="with --dry-run: try another θ_max")
+    approve = add("approve", _approve, "In mode approve: show the plan that waits for an answer, and approve it.")
+    approve.add_argument("plan", nargs="?", metavar="PLAN_ID", help="the plan; default: the one that waits")
+    approve.add_argument("--reject", action="store_true", help="reject it instead; also takes an approval back")
+    approve.add_argument("--who", metavar="NAME", help="who answers; default: the user of this machine")
     add("inspect", _inspect, "Tables with versions and sizes, epochs, loads per channel.")
     explain = add("explain", _explain, "Where a key goes, why, and since when.")
     explain.add_argument("key", help="the key, as it stands in the source")
@@ -83,8 +94,13 @@ def _run(pipeline: Pipeline, arguments: argparse.Namespace) -> None:
 
     console = _console()
     first = pipeline.interval_at(parse_start(arguments.first)) if arguments.first else None
-    done = run_intervals(pipeline, first=first, count=arguments.intervals, say=console.print)
-    console.print(f"{done} intervals done. `rebalance status {arguments.pipeline}` shows what happened.")
+
+    def say(text: str) -> None:
+        # A message may have brackets of its own.
+        console.print(text, markup=False)
+
+    done = run_intervals(pipeline, first=first, count=arguments.intervals, say=say)
+    say(f"{done} intervals have their results. `rebalance status {arguments.pipeline}` shows what happened.")
 
 
 def _status(pipeline: Pipeline, arguments: argparse.Namespace) -> None:
@@ -104,10 +120,16 @@ def _plan(pipeline: Pipeline, arguments: argparse.Namespace) -> None:
             "--planner and --theta-max only go with --dry-run; what is carried out is set in the pipeline file."
         )
     from rebalance.steps import run_step
-    from rebalance.storage.reader import open_tables
+    from rebalance.view.dry_run import newest_counted
 
-    newest = pipeline.interval_at(parse_start(open_tables(pipeline.tables).epoch.interval_id))
-    _console().print(run_step("make_plan", pipeline, newest))
+    _console().print(run_step("make_plan", pipeline, newest_counted(pipeline)))
+
+
+def _approve(pipeline: Pipeline, arguments: argparse.Namespace) -> None:
+    from rebalance.view.approve import approve
+
+    answer: Literal["approve", "reject"] = "reject" if arguments.reject else "approve"
+    approve(pipeline, arguments.plan, answer, arguments.who or getpass.getuser(), _console())
 
 
 def _inspect(pipeline: Pipeline, arguments: argparse.Namespace) -> None:

@@ -46,7 +46,7 @@ class PlannerError(RebalanceError):
 
 
 class StalePlanError(RebalanceError):
-    """The plan was made for an epoch that is no longer the active one."""
+    """The plan changes a function that is no longer the active one, or the state has changed since it was counted."""
 
     final = True
 

@@ -10,37 +10,47 @@ from typing import Any
 from pydantic import BaseModel
 
 from rebalance.pipeline.file import Pipeline
-from rebalance.steps import STEPS
+from rebalance.steps import RESULTS, steps_of
 
 #: Settings whose values are nobody else's business.
 _SECRET = re.compile(r"secret|password|token|credential|access\.?key|account\.?key", re.IGNORECASE)
 _MODES = {
-    "auto": "Plans are applied as they are made.",
-    "approve": "Before state is moved, `approve_plan` waits for a person (Browse → Required Actions). It is skipped when there is nothing to "
-    "approve. A rejection fails the run and pauses the DAG: change the knobs, clear `make_plan` and what follows, then unpause.",
+    "auto": "Plans are carried out as they are made.",
+    "approve": "A plan is carried out once a person has approved it, and results do not wait for that. `ask_approval` puts the question: "
+    "answer it in Airflow (Browse → Required Actions, or the DAG `{dag}_approve`), or by `rebalance approve {file}`. "
+    "The next `migrate_state` then carries the plan out. A newer plan takes the place of an unanswered one.",
     "shadow": "Plans are made and reported, nothing is ever moved.",
+}
+_ORDERS = {
+    "before": "The interval is planned before it is processed, so the plan serves the very events it was made for.",
+    "after": "The interval is processed first, so results come sooner, and the plan serves the next one.",
 }
 
 
 def describe(pipeline: Pipeline) -> str:
     """The page of a pipeline, in Markdown."""
-    operator = pipeline.operator.name or pipeline.operator.file
+    operator = pipeline.operator.label
     keys = ", ".join(f"`{column}`" for column in pipeline.source.key)
-    steps = "\n".join(f"{number}. **{step.name}** {step.about}." for number, step in enumerate(STEPS, 1))
+    planning = pipeline.planning
+    mode = _MODES[planning.mode].format(dag=pipeline.dag_id, file=pipeline.file)
+    steps = "\n".join(f"{number}. **{step.name}** {step.about}." for number, step in enumerate(steps_of(pipeline), 1))
     return f"""\
 # {pipeline.name}: balanced `{operator}` per {keys}
 
 Events of `{pipeline.source.path}` in intervals of {_words(pipeline.interval.length)}, on {pipeline.channels.count} channels. One run is one
-interval; each task can be run again for its interval and changes nothing the second time. Results are out after the first task:
-they are never late because of a plan.
+interval; each task can be run again for its interval and changes nothing the second time. {_ORDERS[planning.when]}
 
 {steps}
 
-**Mode `{pipeline.planning.mode}`.** {_MODES[pipeline.planning.mode]}
+**Mode `{planning.mode}`.** {mode}
 
 **If a task fails:** a message that starts with the kind of trouble (`QualityError`, `SourceError`, …) is final and says what to change.
-Everything else is retried {pipeline.airflow.retries} times first. A failed run pauses the DAG, because later intervals build on its state: put right
-what the message says, clear the failed task with everything after it, then unpause.
+Everything else is retried {pipeline.airflow.retries} times first. Then it depends on the task:
+
+- A task that plans: the results are made all the same, by the function that is active, and later intervals run on. The run is marked
+  failed, and its note says what was wrong. To plan it once more, clear the failed task; to leave it is safe too.
+- `{RESULTS}`: the results of the interval are missing. The run is marked failed and the DAG is paused, because later intervals build on
+  this one's state. Put right what the note says, clear the task, then unpause.
 
 **Tables:** Delta, under `{pipeline.tables}`. `rebalance status {pipeline.file}` reads them without Spark.
 
@@ -51,6 +61,18 @@ From `{pipeline.file}`; **bold** where the file says so, else the default.
 | knob | value | meaning |
 |---|---|---|
 {_rows(pipeline)}
+"""
+
+
+def describe_approval(pipeline: Pipeline) -> str:
+    """The page of the DAG that asks a person about the pipeline's plans."""
+    return f"""\
+# Approval of the plans of {pipeline.name}
+
+One run per plan, started by `{pipeline.dag_id}` when an interval leaves a plan that would move state. **approve_plan** shows the plan and
+waits for a person; **record_answer** stores the answer in the table `approvals`, for exactly the function that was shown. Nothing else waits.
+A newer plan takes the place of an unanswered one: the older question closes itself within an interval, and an answer that comes in
+between fails `record_answer` and has no effect.
 """
 
 

@@ -15,6 +15,11 @@ from rebalance.pipeline.intervals import Interval
 from rebalance.simulate.workload import Workload
 
 
+def demo_workload(channels: int) -> Workload:
+    """A skew that plain hashing cannot even out (Zipf with z = 1), drifting by a fifth of a mean load every interval."""
+    return Workload(keys=20_000, channels=channels, z=1.0, f=0.2, seed=1)
+
+
 def write_trades(folder: Path, first: Interval, workload: Workload, *, intervals: int, events: int) -> int:
     """Write `intervals` files of `events` trades each: ts, symbol, side (buy or sell), price. Returns the number of trades."""
     folder.mkdir(parents=True, exist_ok=True)

@@ -20,6 +20,7 @@ from typing import Any
 
 from rebalance.errors import RebalanceError
 from rebalance.pipeline.intervals import Interval
+from rebalance.steps import RESULTS
 
 PROJECT = Path(__file__).resolve().parents[2]
 #: Where the demo and `make ui` keep Airflow's records.
@@ -126,17 +127,12 @@ class _Outcomes:
         self.report(task, state, text)
 
 
-def run_interval(
-    dag: Any, interval: Interval, *, approve: bool = False, report: Report = lambda *_: None
-) -> dict[str, str]:
-    """Run all tasks for one interval; returns what each did, raises RunError if one failed.
+def run_interval(dag: Any, interval: Interval, *, report: Report = lambda *_: None) -> dict[str, str]:
+    """Run all tasks for one interval; returns what each said, raises RunError if there are no results.
 
-    Calls `report(task, state, what it said)` after each task. With `approve`, a task that would wait for a person counts as approved.
-    Run again for the same interval, it replaces Airflow's record of the earlier run.
+    Calls `report(task, state, what it said)` after each task. Run again for the same interval, it replaces Airflow's record of the earlier run.
     """
-    from airflow.utils.state import DagRunState
-
-    _check(dag, interval, approve)
+    _check(dag, interval)
     outcomes = _Outcomes(report)
     for task in dag.tasks:
         task.on_success_callback, task.on_failure_callback, task.on_retry_callback = (
@@ -144,21 +140,18 @@ def run_interval(
             [outcomes.failed],
             [outcomes.retried],
         )
-    run = run_tasks(dag, interval, approve=approve)
+    run = run_tasks(dag, interval)
     _write_logs(dag, run, outcomes.said)
-    if run.state != DagRunState.SUCCESS:
-        failed = [ti.task_id for ti in run.get_task_instances() if ti.state == "failed"]
+    states = {ti.task_id: str(ti.state) for ti in run.get_task_instances()}
+    if states.get(RESULTS) != "success":
+        failed = [task for task, state in states.items() if state == "failed"]
         reasons = "; ".join(f"{task}: {outcomes.said.get(task, 'no message')}" for task in failed)
         raise RunError(f"{dag.dag_id}, interval {interval}: {reasons or f'the run is {run.state}'}")
     return outcomes.said
 
 
-def _check(dag: Any, interval: Interval, approve: bool) -> None:
-    """Refuse what would wait for ever, since nothing else runs beside us."""
-    if dag.has_task("approve_plan") and not approve:
-        raise RunError(
-            f"{dag.dag_id} waits for a person's approval, which an in-process run cannot ask for. Run it in Airflow, or approve beforehand."
-        )
+def _check(dag: Any, interval: Interval) -> None:
+    """Refuse what would only be refused by its first task."""
     from airflow.models.dagrun import DagRun
     from airflow.utils.session import create_session
     from sqlalchemy import select
@@ -171,41 +164,47 @@ def _check(dag: Any, interval: Interval, approve: bool) -> None:
     )
     with create_session() as session:
         previous = session.scalar(earlier)
-        state = previous and str(previous.state)
+        results = previous and previous.get_task_instance(RESULTS, session=session)
+        state = results and str(results.state)
         start = previous and previous.data_interval_start
     if state not in (None, "success"):
         raise RunError(
-            f"{dag.dag_id}: the interval before, {start:%Y-%m-%d %H:%M}, is {state}, and tasks depend on the past. Run that one again first."
+            f"{dag.dag_id}: the interval before, {start:%Y-%m-%d %H:%M}, has no results ({RESULTS} is {state}). Run that one again first."
         )
 
 
-def run_tasks(dag: Any, interval: Interval, *, approve: bool = False) -> Any:
-    """Create the interval's run as the scheduler would, and run its tasks as they become ready; returns the run.
+def run_tasks(dag: Any, interval: Interval) -> Any:
+    """Create the interval's run as the scheduler would, and run its tasks; returns the run.
 
     Not by `dag.test()`: that records a manual run whose date is the interval's end, which the scheduler would later take for the next
     interval's own run, and leave that interval out.
     """
     from airflow.utils.session import create_session
+
+    with create_session() as session:
+        run = _create_run(dag, interval, session)
+        finish(dag, run, session)
+    return run
+
+
+def finish(dag: Any, run: Any, session: Any) -> None:
+    """Run the tasks of a run as they become ready, until it has ended."""
     from airflow.utils.state import DagRunState, TaskInstanceState
 
     states: dict[str, str] = {}
-    with create_session() as session:
-        run = _create_run(dag, interval, session)
-        while run.state == DagRunState.RUNNING:
-            session.expire_all()
-            ready, _ = run.update_state(session=session)
-            run.schedule_tis(ready, session=session)
+    run.set_state(DagRunState.RUNNING)
+    while run.state == DagRunState.RUNNING:
+        session.expire_all()
+        ready, _ = run.update_state(session=session)
+        run.schedule_tis(ready, session=session)
+        session.commit()
+        # Not all that were ready: an empty task is done by now. And others: one that waited for a person was scheduled by the answer.
+        scheduled = run.get_task_instances(state=[TaskInstanceState.SCHEDULED], session=session)
+        for ti in scheduled:
+            _run_task(ti, dag.get_task(ti.task_id), session)
             session.commit()
-            for ti in ready:
-                session.refresh(ti)
-                if approve and ti.task_id == "approve_plan":
-                    ti.set_state(TaskInstanceState.SUCCESS, session=session)
-                else:
-                    _run_task(ti, dag.get_task(ti.task_id), session)
-                session.commit()
-            if not ready and run.state == DagRunState.RUNNING:
-                states = _wait(run, states, session)
-    return run
+        if not ready and not scheduled and run.state == DagRunState.RUNNING:
+            states = _wait(run, states, session)
 
 
 def _create_run(dag: Any, interval: Interval, session: Any) -> Any:

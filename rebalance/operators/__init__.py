@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from difflib import get_close_matches
@@ -13,14 +11,30 @@ from typing import Any
 from rebalance.errors import ConfigError
 from rebalance.operators.base import PLACE, Operator
 from rebalance.operators.distinct import Distinct
+from rebalance.operators.function import KeyedFunction, load_process
 from rebalance.operators.latest_match import LatestMatch
 from rebalance.operators.naive_bayes import NaiveBayes
 from rebalance.operators.self_join import SelfJoin
 from rebalance.operators.sessions import Sessions
+from rebalance.operators.sql import SqlOperator
+from rebalance.operators.user_file import run_file
 from rebalance.operators.windowed_stats import WindowedStats
 from rebalance.operators.windowed_sum import WindowedSum
 
-__all__ = ["BUILT_IN", "PLACE", "Operator", "load_operator", "make_operator", "operator_of"]
+__all__ = [
+    "BUILT_IN",
+    "PLACE",
+    "AnyOperator",
+    "KeyedFunction",
+    "Operator",
+    "SqlOperator",
+    "load_operator",
+    "load_process",
+    "make_operator",
+]
+
+#: What a pipeline can run: an operator on DataFrames, or a function per key.
+AnyOperator = Operator | KeyedFunction
 
 #: Every built-in operator by its name in a pipeline file.
 BUILT_IN: dict[str, type[Any]] = {
@@ -37,11 +51,6 @@ BUILT_IN: dict[str, type[Any]] = {
         Sessions,
     )
 }
-
-
-def operator_of(name: str | None, file: str | None, parameters: Mapping[str, Any]) -> Operator:
-    """A pipeline's operator: the built-in one of that name, or the user's own in that file."""
-    return load_operator(file, parameters) if file else make_operator(name or "", parameters)
 
 
 def make_operator(name: str, parameters: Mapping[str, Any] | None = None) -> Operator:
@@ -61,21 +70,8 @@ def make_operator(name: str, parameters: Mapping[str, Any] | None = None) -> Ope
 
 def load_operator(file: str | Path, parameters: Mapping[str, Any] | None = None) -> Operator:
     """A user's own operator: the class that `OPERATOR` names in a Python file."""
-    path = Path(file)
-    if not path.is_file():
-        raise ConfigError(f"operator.file = {str(path)!r} does not exist.")
-    spec = importlib.util.spec_from_file_location(f"rebalance_operator_{path.stem}", path)
-    if spec is None or spec.loader is None:
-        raise ConfigError(f"operator.file = {str(path)!r} is not a Python file.")
-    module = importlib.util.module_from_spec(spec)
-    # Known under its name while it runs: dataclasses look their module up where annotations are texts. Not longer: functions of a
-    # module that is known are sent to Spark's workers by name, and no worker could import this one.
-    sys.modules[spec.name] = module
-    try:
-        spec.loader.exec_module(module)
-    finally:
-        del sys.modules[spec.name]
-    operator = getattr(module, "OPERATOR", None)
+    module, path = run_file(file, "operator.file"), Path(file)
+    operator: Any = getattr(module, "OPERATOR", None)
     wanted = ("name", "mergeable", "rows", "results", "state", "cost")
     missing = [part for part in wanted if not hasattr(operator, part)]
     if operator is None or missing or not is_dataclass(operator):
@@ -83,6 +79,9 @@ def load_operator(file: str | Path, parameters: Mapping[str, Any] | None = None)
             f"{path.name} must define OPERATOR, a frozen dataclass with {', '.join(wanted)}"
             + (f"; missing: {', '.join(missing)}." if operator is not None else ".")
         )
+    if not hasattr(operator, "keeps_rows"):
+        # Nothing is promised of its state, so its state is looked at.
+        setattr(operator, "keeps_rows", False)  # noqa: B010 - a class of the user's, not of ours
     return _build(operator, path.name, parameters or {})
 
 

@@ -22,28 +22,39 @@ So sums, counts, extremes and sketches merge; medians, or anything that asks whi
 keys, `rows` must also hand on the column `salt`, a number from the whole event, by which the tuples of a split key choose among its
 channels; it is taken off before the rows are placed. `results` of a mergeable operator sees states where it else sees rows.
 
-Nothing may be random: a retried Spark
-task must give the same rows. Import pyspark inside the methods: Airflow reads an operator's declarations without Spark.
+Nothing may be random: a retried Spark task must give the same rows. Import pyspark inside the methods: Airflow reads an operator's declarations without Spark.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import DataFrame
 
-#: How every operator groups and windows: this order of columns keeps the placement.
-PLACE = ("channel", "key")
+    from rebalance.planning.model import Floats
+
+#: How every operator groups and windows, which keeps the placement. The key first: Spark sorts by the first column's first bytes.
+PLACE = ("key", "channel")
 
 
 class Operator(Protocol):
     """Keyed, stateful work on one interval at a time."""
 
-    #: The name in a pipeline file.
-    name: ClassVar[str]
-    #: Whether partial states of one key on several channels can be merged; only then may a planner split keys.
-    mergeable: ClassVar[bool]
+    @property
+    def name(self) -> str:
+        """The name in a pipeline file and in messages."""
+        ...
+
+    @property
+    def mergeable(self) -> bool:
+        """Whether partial states of one key on several channels can be merged; only then may a planner split keys."""
+        ...
+
+    @property
+    def keeps_rows(self) -> bool:
+        """Whether `state` keeps every row as it is. What was counted of an interval is then what its state holds, and need not be read."""
+        ...
 
     def rows(self, events: DataFrame) -> DataFrame:
         """Events (`key`, `time` and the source's other columns) as rows of this operator's state columns."""
@@ -57,6 +68,9 @@ class Operator(Protocol):
         """What the interval's own rows leave behind: `channel`, `key` and the state columns."""
         ...
 
-    def cost(self, new_rows: Column, window_rows: Column) -> Column:
-        """c(k): what a key costs to process, from its number of new rows and of rows in the whole window. No unit."""
+    def cost(self, new_rows: Floats, window_rows: Floats) -> Floats:
+        """c(k): what each key costs to process, from its number of new rows and of rows in the whole window. No unit.
+
+        Arrays over the keys, so plain arithmetic does: `new_rows + 0.1 * window_rows`.
+        """
         ...

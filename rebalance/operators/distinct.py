@@ -13,7 +13,9 @@ from rebalance.errors import ConfigError
 from rebalance.operators.base import PLACE
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import DataFrame
+
+    from rebalance.planning.model import Floats
 
 
 @dataclass(frozen=True)
@@ -22,6 +24,7 @@ class Distinct:
 
     name: ClassVar[str] = "distinct"
     mergeable: ClassVar[bool] = True
+    keeps_rows: ClassVar[bool] = False
 
     #: Column whose different values are counted; nulls are left out.
     value: str = "value"
@@ -54,7 +57,7 @@ class Distinct:
         """One sketch per key of the interval."""
         return self._merged(rows)
 
-    def cost(self, new_rows: Column, window_rows: Column) -> Column:
+    def cost(self, new_rows: Floats, window_rows: Floats) -> Floats:
         """Linear in the events; the few sketches of a key are not worth counting."""
         return new_rows
 

@@ -1,22 +1,29 @@
 """`latest_match`: for every event of one kind the latest earlier event of another kind with the same key. Not mergeable.
 
 For example the buy before each sell. It is ordered work: a key's events must meet on one channel in time order, and Spark cannot
-combine anything before the exchange, so a hot key hurts. State: the window's events.
+combine anything before the exchange, so a hot key hurts. State: the window's events; or with keep = "latest" one event per key and
+interval, with the same results.
 
 "Earlier" is strictly earlier in time. Of several candidates at the same instant the one with the largest value counts, so the result
 does not depend on the order in which rows arrive.
+
+Why the latest of each interval is enough: an event of a later interval comes after every event of an earlier one, so all of these are
+candidates, and the latest of them is the latest of the intervals' latest. State leaves the window by whole intervals, so each interval's
+own latest is what any window can ever ask for. Events of the `later` kind are never looked for.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from rebalance.errors import ConfigError
 from rebalance.operators.base import PLACE
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import DataFrame
+
+    from rebalance.planning.model import Floats
 
 
 @dataclass(frozen=True)
@@ -34,12 +41,21 @@ class LatestMatch:
     later: str = "sell"
     #: Column reported for both events of a match.
     value: str = "value"
+    #: What of an interval's events is kept: all "events", or the "latest" `earlier` one of each key.
+    keep: Literal["events", "latest"] = "events"
 
     def __post_init__(self) -> None:
+        if self.keep not in ("events", "latest"):
+            raise ConfigError(f"latest_match: keep = {self.keep!r} must be 'events' or 'latest'.")
         if self.earlier == self.later:
             raise ConfigError(
                 f"latest_match looks for {self.earlier!r} before {self.later!r}: they must differ. Name two kinds."
             )
+
+    @property
+    def keeps_rows(self) -> bool:
+        """Only where all events are kept."""
+        return self.keep == "events"
 
     def rows(self, events: DataFrame) -> DataFrame:
         """Only events of the two kinds matter."""
@@ -71,9 +87,14 @@ class LatestMatch:
         )
 
     def state(self, rows: DataFrame) -> DataFrame:
-        """The interval's events."""
-        return rows.select(*PLACE, "time", "is_earlier", "value")
+        """The interval's events, or the one of each key that a later interval may ask for."""
+        from pyspark.sql import functions as F
 
-    def cost(self, new_rows: Column, window_rows: Column) -> Column:
+        if self.keeps_rows:
+            return rows.select(*PLACE, "time", "is_earlier", "value")
+        latest = rows.where("is_earlier").groupBy(*PLACE).agg(F.max(F.struct("time", "value")).alias("latest"))
+        return latest.select(*PLACE, "latest.time", F.lit(True).alias("is_earlier"), "latest.value")
+
+    def cost(self, new_rows: Floats, window_rows: Floats) -> Floats:
         """Every row of the window is sorted and looked at again in each interval."""
         return window_rows

@@ -18,7 +18,9 @@ from rebalance.errors import ConfigError
 from rebalance.operators.base import PLACE
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import DataFrame
+
+    from rebalance.planning.model import Floats
 
 
 @dataclass(frozen=True)
@@ -27,6 +29,7 @@ class NaiveBayes:
 
     name: ClassVar[str] = "naive_bayes"
     mergeable: ClassVar[bool] = True
+    keeps_rows: ClassVar[bool] = False
 
     #: Column with an event's label.
     label: str = "label"
@@ -75,6 +78,6 @@ class NaiveBayes:
 
         return rows.groupBy(*PLACE, "label").agg(F.sum("count").alias("count"))
 
-    def cost(self, new_rows: Column, window_rows: Column) -> Column:
+    def cost(self, new_rows: Floats, window_rows: Floats) -> Floats:
         """Linear in the events; the few state rows of a key are not worth counting."""
         return new_rows

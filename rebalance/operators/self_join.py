@@ -4,19 +4,23 @@ For example every buy with every sell of the same symbol in the ten minutes afte
 sells are n² pairs, more than any memory holds for a hot key. One pass in time order keeps how many earlier events are still near and
 their sum, which is what a later event needs: an event is counted in when it happens and out again when its time is up.
 
-State: the window's events of the two kinds. "Earlier" is strictly earlier in time.
+State: the window's events of the two kinds; or with keep = "earlier" only those that come first in a pair, with the same results. An
+event of the other kind finds its partners when its own interval is processed: they all come before it. Later intervals never ask for it.
+"Earlier" is strictly earlier in time.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from rebalance.errors import ConfigError
 from rebalance.operators.base import PLACE
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import DataFrame
+
+    from rebalance.planning.model import Floats
 
 
 @dataclass(frozen=True)
@@ -36,14 +40,23 @@ class SelfJoin:
     value: str = "value"
     #: How far apart the two events of a pair may be, in seconds.
     seconds: float = 600.0
+    #: What of an interval's events is kept: all "events", or only those of the `earlier` kind.
+    keep: Literal["events", "earlier"] = "events"
 
     def __post_init__(self) -> None:
+        if self.keep not in ("events", "earlier"):
+            raise ConfigError(f"self_join: keep = {self.keep!r} must be 'events' or 'earlier'.")
         if self.earlier == self.later:
             raise ConfigError(
                 f"self_join pairs {self.earlier!r} with {self.later!r}: they must differ. Name two kinds."
             )
         if not self.seconds > 0:
             raise ConfigError(f"self_join: seconds = {self.seconds:g} must be positive.")
+
+    @property
+    def keeps_rows(self) -> bool:
+        """Only where all events are kept."""
+        return self.keep == "events"
 
     def rows(self, events: DataFrame) -> DataFrame:
         """Only events of the two kinds matter."""
@@ -76,10 +89,11 @@ class SelfJoin:
         )
 
     def state(self, rows: DataFrame) -> DataFrame:
-        """The interval's events."""
-        return rows.select(*PLACE, "time", "is_earlier", "value")
+        """The interval's events, or those of them that a later interval may ask for."""
+        kept = rows if self.keeps_rows else rows.where("is_earlier")
+        return kept.select(*PLACE, "time", "is_earlier", "value")
 
-    def cost(self, new_rows: Column, window_rows: Column) -> Column:
+    def cost(self, new_rows: Floats, window_rows: Floats) -> Floats:
         """Every row of the window is sorted and looked at again in each interval."""
         return window_rows
 

@@ -16,7 +16,9 @@ from rebalance.errors import ConfigError
 from rebalance.operators.base import PLACE
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import DataFrame
+
+    from rebalance.planning.model import Floats
 
 
 @dataclass(frozen=True)
@@ -25,6 +27,7 @@ class Sessions:
 
     name: ClassVar[str] = "sessions"
     mergeable: ClassVar[bool] = False
+    keeps_rows: ClassVar[bool] = True
 
     #: Column that tells the kind of an event.
     kind: str = "kind"
@@ -70,6 +73,6 @@ class Sessions:
         """The interval's events."""
         return rows.select(*PLACE, "time", "kind")
 
-    def cost(self, new_rows: Column, window_rows: Column) -> Column:
+    def cost(self, new_rows: Floats, window_rows: Floats) -> Floats:
         """Every row of the window is sorted and looked at again in each interval."""
         return window_rows

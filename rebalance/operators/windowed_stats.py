@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, ClassVar
 from rebalance.operators.base import PLACE
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import DataFrame
+
+    from rebalance.planning.model import Floats
 
 
 @dataclass(frozen=True)
@@ -22,6 +24,7 @@ class WindowedStats:
 
     name: ClassVar[str] = "windowed_stats"
     mergeable: ClassVar[bool] = True
+    keeps_rows: ClassVar[bool] = False
 
     #: Numeric column to describe; nulls are left out.
     value: str = "value"
@@ -62,7 +65,7 @@ class WindowedStats:
         """One row per key of the interval."""
         return self._merged(rows)
 
-    def cost(self, new_rows: Column, window_rows: Column) -> Column:
+    def cost(self, new_rows: Floats, window_rows: Floats) -> Floats:
         """Linear in the events; the few state rows of a key are not worth counting."""
         return new_rows
 

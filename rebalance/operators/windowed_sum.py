@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, ClassVar
 from rebalance.operators.base import PLACE
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import DataFrame
+
+    from rebalance.planning.model import Floats
 
 
 @dataclass(frozen=True)
@@ -21,6 +23,7 @@ class WindowedSum:
 
     name: ClassVar[str] = "windowed_sum"
     mergeable: ClassVar[bool] = True
+    keeps_rows: ClassVar[bool] = False
 
     #: Numeric column to sum.
     value: str = "value"
@@ -44,7 +47,7 @@ class WindowedSum:
         """One row per key of the interval."""
         return self._total(rows)
 
-    def cost(self, new_rows: Column, window_rows: Column) -> Column:
+    def cost(self, new_rows: Floats, window_rows: Floats) -> Floats:
         """Linear in the events; the few state rows of a key are not worth counting."""
         return new_rows
 

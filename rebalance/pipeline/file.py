@@ -18,7 +18,7 @@ from typing import Any, get_args
 from pydantic import Field, ValidationError, model_validator
 
 from rebalance.errors import ConfigError
-from rebalance.operators import BUILT_IN, Operator, operator_of
+from rebalance.operators import BUILT_IN, AnyOperator
 from rebalance.pipeline.intervals import Interval
 from rebalance.pipeline.sections import (
     AirflowSection,
@@ -65,9 +65,9 @@ class Pipeline(Section):
         """The Airflow DAG of this pipeline."""
         return f"rebalance_{self.name}"
 
-    def make_operator(self) -> Operator:
+    def make_operator(self) -> AnyOperator:
         """The pipeline's operator, built in or the user's own; refused if the planning needs states that merge and its do not."""
-        operator = operator_of(self.operator.name, self.operator.file, self.operator.parameters)
+        operator = self.operator.make()
         if not operator.mergeable:
             self._refuse_merging(operator)
         return operator
@@ -106,11 +106,11 @@ class Pipeline(Section):
     def _pairs(self) -> Pipeline:
         self.make_planner()
         # A user's own file is not run just to read the settings; it is checked when the operator is made.
-        if self.operator.name is not None:
+        if self.operator.file is None and self.operator.function is None:
             self.make_operator()
         return self
 
-    def _refuse_merging(self, operator: Operator) -> None:
+    def _refuse_merging(self, operator: AnyOperator) -> None:
         planner = self.make_planner()
         cannot = f"the states of operator {operator.name!r} cannot be merged"
         merging = f"or a mergeable operator: {', '.join(sorted(n for n, o in BUILT_IN.items() if o.mergeable))}."
@@ -144,7 +144,14 @@ def load_pipeline(file: str | Path, changes: Mapping[str, Mapping[str, Any]] | N
     for section, knobs in (changes or {}).items():
         content[section] = {**content.get(section, {}), **knobs}
     content.setdefault("name", path.stem)
-    for section, knob in (("", "tables"), ("source", "path"), ("operator", "file"), ("quality", "docs")):
+    for section, knob in (
+        ("", "tables"),
+        ("source", "path"),
+        ("operator", "file"),
+        ("operator", "function"),
+        ("quality", "expectations"),
+        ("quality", "docs"),
+    ):
         holder = content.get(section, {}) if section else content
         if isinstance(holder, dict) and isinstance(holder.get(knob), str):
             holder[knob] = _resolve(holder[knob], path.parent)
@@ -179,8 +186,9 @@ def _explain(error: Any) -> str:
     if error["type"] == "extra_forbidden":
         model: Any = Pipeline
         for part in error["loc"][:-1]:
-            model = get_args(model)[0] if isinstance(part, int) else model.model_fields[part].annotation
-        known = [name for name in model.model_fields if name != "file"]
+            kind = model if isinstance(part, int) else model.model_fields[part].annotation
+            model = next((inner for inner in get_args(kind) if hasattr(inner, "model_fields")), kind)
+        known = [name for name in model.model_fields if name != "file" or model is not Pipeline]
         close = get_close_matches(str(error["loc"][-1]), known, n=1)
         meant = f" Did you mean {close[0]!r}?" if close else ""
         return f"there is no knob {where!r}.{meant} Known: {', '.join(known)}."

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
+from rebalance.operators import AnyOperator, SqlOperator, load_operator, load_process, make_operator
 from rebalance.pipeline.intervals import cron_of, parse_length
 
 Mode = Literal["auto", "approve", "shadow"]
 Consistency = Literal["move", "merge"]
+When = Literal["before", "after"]
 
 
 class Section(BaseModel):
@@ -79,23 +82,93 @@ class IntervalSection(Section):
         return self
 
 
-class OperatorSection(Section):
-    """What is computed per key."""
+class SqlSection(Section):
+    """An operator as three SQL texts."""
 
-    name: str | None = Field(None, description="A built-in operator; docs/operators.md lists them.")
+    rows: str = Field(description="What of an event is needed, from the table events: key and further columns.")
+    results: str = Field(description="What an interval yields, from the table rows: all rows of the window.")
+    state: str = Field(
+        "SELECT * FROM rows",
+        description="What the interval's own rows leave behind for later ones, from the table rows; in the columns of rows.",
+    )
+    cost: str = Field(
+        "new_rows",
+        description="c(k): what a key costs, in new_rows and window_rows, for example 'new_rows + 0.1 * window_rows'.",
+    )
+    mergeable: bool = Field(
+        False, description="Whether partial states of a key merge; only then may a planner split keys."
+    )
+    keeps_rows: bool = Field(
+        False, description="Whether state keeps every row as it is, so that it need not be counted."
+    )
+
+
+class OperatorSection(Section):
+    """What is computed per key: exactly one of function, sql, file and name."""
+
+    function: str | None = Field(
+        None, description="A Python file that defines process(key, rows, state), RESULTS and STATE; docs/operators.md."
+    )
+    sql: SqlSection | None = Field(None, description="Instead of function: three SQL texts.")
     file: str | None = Field(
-        None, description="Instead of name: a Python file that defines OPERATOR, your own operator."
+        None, description="Instead of function: a Python file that defines OPERATOR, your own operator on DataFrames."
+    )
+    name: str | None = Field(
+        None, description="Instead of function: a built-in operator; docs/operators.md lists them."
     )
     window: int = Field(
-        1, ge=1, description="w: how many intervals of state an operator sees, the current one included."
+        1,
+        ge=1,
+        description="w: how many intervals of state an operator sees, the current one included. A function's state has no window.",
     )
-    parameters: dict[str, Any] = Field(default_factory=dict, description="The operator's own parameters.")
+    ttl: int | None = Field(
+        None,
+        ge=1,
+        description="For a function: how many intervals without rows a key's state outlives; unset = all of them.",
+    )
+    parameters: dict[str, Any] = Field(
+        default_factory=dict, description="The operator's own parameters; a function gets them as arguments."
+    )
 
     @model_validator(mode="after")
-    def _one(self) -> OperatorSection:
-        if (self.name is None) == (self.file is None):
-            raise ValueError("operator needs exactly one of operator.name (built in) and operator.file (your own).")
+    def _checks(self) -> OperatorSection:
+        given = [knob for knob in ("function", "sql", "file", "name") if getattr(self, knob) is not None]
+        if len(given) != 1:
+            raise ValueError(
+                "operator needs exactly one of operator.name (built in), operator.function, operator.sql and operator.file (your own); "
+                f"it has {' and '.join(given) or 'none'}."
+            )
+        if self.function is not None and self.window != 1:
+            raise ValueError(
+                f"operator.window = {self.window} means nothing to a function: its state stays until it drops it. Use operator.ttl."
+            )
+        if self.function is None and self.ttl is not None:
+            raise ValueError("operator.ttl is for a function. State of other operators leaves with operator.window.")
+        if self.sql is not None and self.parameters:
+            raise ValueError("operator.sql has no parameters. Write the values into the texts.")
         return self
+
+    @property
+    def label(self) -> str:
+        """What it is called where people read."""
+        own = self.function or self.file
+        return self.name or (Path(own).name if own else "SQL")
+
+    @property
+    def horizon(self) -> int | None:
+        """How many intervals of state there are, the current one included; None = no end."""
+        return None if self.function is not None else self.window
+
+    def make(self) -> AnyOperator:
+        """The operator itself."""
+        if self.function is not None:
+            return load_process(self.function, self.parameters, self.ttl)
+        if self.file is not None:
+            return load_operator(self.file, self.parameters)
+        if self.sql is not None:
+            sql = self.sql
+            return SqlOperator(sql.rows, sql.results, sql.state, sql.cost, sql.mergeable, sql.keeps_rows)
+        return make_operator(self.name or "", self.parameters)
 
 
 class Channels(Section):
@@ -157,23 +230,41 @@ class Planning(Section):
     )
     mode: Mode = Field(
         "auto",
-        description="auto: plans are applied. approve: a person approves each one. shadow: plan and report, never move anything.",
+        description="auto: plans are applied. approve: a plan is applied once a person has approved it; results do not wait for that. shadow: plan and report, never move anything.",
+    )
+    when: When = Field(
+        "before",
+        description="before: an interval is planned before it is processed, so the plan serves it. after: it is processed first, so results come sooner, and the plan serves the next one.",
     )
 
 
 class Quality(Section):
-    """Checks on the statistics; nothing is planned on bad ones."""
+    """Checks on the statistics, and on the events if asked; nothing is planned on bad ones."""
 
+    volume: Literal["stop", "warn"] = Field(
+        "stop",
+        description="What an unusual number of rows does. stop: the interval is not planned on. warn: it is only reported, as an interval without rows always is.",
+    )
     volume_factor: float = Field(
         10.0,
         gt=1,
-        description="An interval's events may differ from the recent mean by this factor at most, either way.",
+        description="An interval's rows may differ from the usual number by this factor at most, either way.",
     )
     volume_history: int = Field(
-        8, ge=0, description="How many recent intervals make that mean; 0 switches the check off."
+        8,
+        ge=0,
+        le=366,
+        description="The usual number is the median at the same time of day on this many days before; while fewer than 2 of them are known, of this many intervals before. 0 switches the check off.",
+    )
+    expectations: str | None = Field(
+        None,
+        description="A Python file with your own Great Expectations on the statistics and the events; docs/quality.md shows one.",
     )
     docs: str | None = Field(
         None, description="Local folder for Great Expectations' Data Docs; unset = _quality under the tables."
+    )
+    docs_keep: int = Field(
+        200, ge=1, description="How many of the newest pages Data Docs keep; the table quality_runs keeps every result."
     )
 
 
@@ -192,6 +283,10 @@ class SparkSection(Section):
     """Where Spark runs."""
 
     master: str = Field("local[*]", description="Spark master, for example spark://host:7077.")
+    state_in_place: bool = Field(
+        True,
+        description="Whether the window's state is read where it lies. false: it is exchanged with the events, slower, with the same results.",
+    )
     settings: dict[str, str] = Field(
         default_factory=dict, description="Any spark.* setting; yours win over our defaults."
     )

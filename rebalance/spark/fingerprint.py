@@ -1,36 +1,43 @@
-"""What must be the same before and after a move: which rows each moved key has, and how many rows each channel has."""
+"""What must be the same before and after a move: each moved key's rows, and every other row."""
 
 from __future__ import annotations
 
-import json
-from collections import Counter
 from typing import Any
-from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from deltalake import DeltaTable
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from rebalance.errors import MigrationError
-from rebalance.storage.control import table_path
 
 _EXAMPLES = 3
-_ROLLED_BACK = "The old epoch stays active; the next run rolls the table back."
+ROLLED_BACK = "The old epoch stays active; the next run rolls the table back."
 
 
-def fingerprint(state: DataFrame, moves: DataFrame, channels: list[int]) -> pa.Table:
-    """Rows and checksum of each moved key on each of the touched channels; the channel itself is not part of the checksum."""
-    content = [F.col(column) for column in state.columns if column != "channel"]
-    # A sum of hashes does not depend on the order of rows, and unlike xor it sees a row that is there twice.
-    checksum = F.sum(F.xxhash64(*content).cast("decimal(38,0)"))
+def row_hash(state: DataFrame) -> Column:
+    """A hash of a row's whole content but its channel."""
+    # By name: a join puts its columns first, and the hash depends on their order.
+    return F.xxhash64(*(F.col(column) for column in sorted(state.columns) if column != "channel"))
+
+
+def per_key(rows: pa.Table) -> pa.Table:
+    """Rows and checksum of each key on each channel, from the hash of each row."""
+    # A sum of hashes does not depend on the order of rows, and unlike xor it sees a row that is there twice. It wraps around.
+    summed = rows.group_by(["key", "channel"]).aggregate([("hash", "count"), ("hash", "sum")])
+    return summed.select(["key", "channel", "hash_count", "hash_sum"]).rename_columns(
+        ["key", "channel", "rows", "checksum"]
+    )
+
+
+def per_partition(rows: DataFrame) -> pa.Table:
+    """The same of all rows by interval and channel, summed by Spark: for rows of keys that do not move."""
+    checksum = F.sum(row_hash(rows).cast("decimal(38,0)"))
     return (
-        state.where(F.col("channel").isin(channels))
-        .join(F.broadcast(moves.select("key")), "key", "left_semi")
-        .groupBy("key", "channel")
+        rows.groupBy("interval_id", "channel")
         .agg(F.count(F.lit(1)).alias("rows"), checksum.alias("checksum"))
         .toArrow()
+        .sort_by([("interval_id", "ascending"), ("channel", "ascending")])
     )
 
 
@@ -61,43 +68,40 @@ def check_end(planned: pa.Table, after: pa.Table) -> None:
     wrong = {tuple(row.values()) for row in expected.to_pylist()} ^ {tuple(row.values()) for row in found.to_pylist()}
     keys = sorted({row[0] for row in wrong})
     raise MigrationError(
-        f"the state of {len(keys):,} moved keys differs after the move, for example {', '.join(map(repr, keys[:_EXAMPLES]))}. {_ROLLED_BACK}"
+        f"the state of {len(keys):,} moved keys differs after the move, for example {', '.join(map(repr, keys[:_EXAMPLES]))}. {ROLLED_BACK}"
     )
 
 
-def check_counts(spark: SparkSession, root: str, version: int, planned: pa.Table) -> None:
-    """Refuse a commit that changed a channel's number of rows by anything but the planned moves, by the log's own counts."""
-    expected: Counter[int] = Counter()
-    for row in planned.group_by(["from_channel", "to_channel"]).aggregate([("rows", "sum")]).to_pylist():
-        expected[row["from_channel"]] -= row["rows_sum"]
-        expected[row["to_channel"]] += row["rows_sum"]
-    changed = rows_changed(spark, root, version)
-    if {c: n for c, n in changed.items() if n} != {c: n for c, n in expected.items() if n}:
+def check_kept(before: pa.Table, after: pa.Table) -> None:
+    """Refuse a result in which a row that was only copied was lost, doubled or changed."""
+    if not before.equals(after.cast(before.schema)):
         raise MigrationError(
-            f"version {version} of the state changed the rows per channel by {changed}, planned was {dict(expected)}. {_ROLLED_BACK}"
+            f"rows of keys that do not move differ after the move: {before.num_rows} parts of the table had "
+            f"{pc.sum(before['rows']).as_py() or 0:,} of them, now {after.num_rows} have {pc.sum(after['rows']).as_py() or 0:,}. {ROLLED_BACK}"
         )
 
 
-def rows_changed(spark: SparkSession, root: str, version: int) -> dict[int, int]:
-    """By how many rows a commit changed each channel it touched: records of its files less their deleted rows."""
-    path = table_path(root, "state")
-    before = pa.RecordBatchReader.from_stream(DeltaTable(path, version=version - 1).get_add_actions()).read_all()
-    records = dict(zip(before["path"].to_pylist(), before["num_records"].to_pylist(), strict=True))
-    change: Counter[int] = Counter()
-    for line in spark.read.text(f"{path}/_delta_log/{version:020d}.json").collect():
-        action = json.loads(line["value"])
-        if "add" in action:
-            added = action["add"]
-            rows = json.loads(added["stats"])["numRecords"] - _deleted(added)
-            change[int(added["partitionValues"]["channel"])] += rows
-        elif "remove" in action:
-            # Delta keeps no statistics of removed files in every case; the version before has them.
-            removed = action["remove"]
-            rows = records[unquote(removed["path"])] - _deleted(removed)
-            change[int(removed["partitionValues"]["channel"])] -= rows
-    return dict(change)
+def check_commit(actions: list[dict[str, Any]], touched: dict[str, dict[str, Any]]) -> tuple[list[Any], list[Any]]:
+    """The log entries of a commit's old files and of its new ones; refuses one that touches other files than those planned.
+
+    `touched` has the log entries the files had before. What the old files hide now is left to the caller to compare.
+    """
+    foreign = sorted({kind for action in actions for kind in action} - {"add", "remove", "txn", "commitInfo"})
+    if foreign:
+        raise MigrationError(f"the move's commit also changed the table's {', '.join(foreign)}. {ROLLED_BACK}")
+    removed = {action["remove"]["path"]: action["remove"] for action in actions if "remove" in action}
+    adds = [action["add"] for action in actions if "add" in action]
+    if removed.keys() != touched.keys():
+        other = sorted(removed.keys() ^ touched.keys())
+        raise MigrationError(
+            f"the move's commit replaced {len(removed)} files, planned were {len(touched)}; {other[0]} is one that differs. {ROLLED_BACK}"
+        )
+    for path, entry in removed.items():
+        if _vector(entry) != _vector(touched[path]):
+            raise MigrationError(f"{path} hid other rows when it was replaced than when it was read. {ROLLED_BACK}")
+    return [add for add in adds if add["path"] in removed], [add for add in adds if add["path"] not in removed]
 
 
-def _deleted(file: dict[str, Any]) -> int:
-    """Rows of a data file that its deletion vector hides."""
-    return int((file.get("deletionVector") or {}).get("cardinality", 0))
+def _vector(entry: dict[str, Any]) -> tuple[Any, ...]:
+    vector = entry.get("deletionVector") or {}
+    return tuple(vector.get(name) for name in ("storageType", "pathOrInlineDv", "offset", "cardinality"))

@@ -1,19 +1,55 @@
-"""The one DML of a migration: give the rows of moved keys their new channel, and touch no other row."""
+"""A migration's one change of the state: give the rows of moved keys their new channel, touch no other row, and prove it.
+
+    find the rows → check the start → write them to their new channels, hide them in their old files → one commit → verify
+
+The rows are found once: with their content's hash, their file and their position. What was found is what is hidden and what must be in the new
+files, so the proof needs no second look at the channels: it reads the commit's entry in the log, the new files and the deletion vectors.
+"""
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
-from delta.tables import DeltaTable
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from rebalance.partition import Key, KeyType
-from rebalance.spark.session import own_session
+from rebalance.errors import MigrationError
+from rebalance.partition import KeyType
+from rebalance.spark.fingerprint import (
+    ROLLED_BACK,
+    check_commit,
+    check_end,
+    check_kept,
+    check_start,
+    per_key,
+    per_partition,
+    row_hash,
+)
+from rebalance.spark.state_log import DataFile, StateLog, file_of, state_log
 from rebalance.storage.control import table_path
 from rebalance.storage.schemas import arrow_key
-from rebalance.storage.state import head_version
+
+#: Beside a state's own columns, which may have any plain name.
+_FILE, _POSITION, _TARGET = "_moved_file", "_moved_position", "_moved_to"
+#: New files are written by at most this many tasks, each for its own partitions of the table.
+_WRITERS = 32
+
+
+@dataclass(frozen=True)
+class Moved:
+    """What a migration did to the state."""
+
+    #: Version of the state after it; the one it started from if no moved key has rows.
+    version: int
+    #: Rows that changed their channel.
+    rows: int
+    #: Bytes of the data files written.
+    bytes: int
 
 
 def typed_moves(moves: pa.Table, key_type: KeyType) -> pa.Table:
@@ -27,51 +63,134 @@ def typed_moves(moves: pa.Table, key_type: KeyType) -> pa.Table:
     )
 
 
-def update_channels(spark: SparkSession, root: str, moves: pa.Table, *, metadata: str, literal: bool) -> int:
-    """Move the rows in one commit and return the state's new version.
+def move_rows(
+    spark: SparkSession,
+    root: str,
+    moves: pa.Table,
+    *,
+    key_type: KeyType,
+    version: int,
+    metadata: str,
+    moment: Callable[[str], None] = lambda name: None,
+) -> Moved:
+    """Move the rows of keys from the state's newest version, which is `version`, in one verified commit.
 
-    The settings that name the commit would leak into later writes of the session, so it has one of its own. The transaction id holds
-    the version it starts from: after a roll-back the same plan may be carried out again, and Delta drops a known id silently.
+    `metadata` names the plan, in the commit's history and, with the version, as its transaction id. `moment` is told when the moves are
+    checked and when the rows are moved.
     """
-    own = own_session(
-        spark,
-        {
-            "spark.databricks.delta.commitInfo.userMetadata": metadata,
-            "spark.databricks.delta.write.txnAppId": f"{metadata} on version {head_version(root)}",
-            "spark.databricks.delta.write.txnVersion": "1",
-        },
+    settings = {"spark.databricks.delta.commitInfo.userMetadata": metadata}
+    with state_log(spark, table_path(root, "state"), settings) as log:
+        if log.version != version:
+            raise MigrationError(
+                f"the state is at version {log.version}, the move was to start from {version}. Nothing was moved. Run the step again."
+            )
+        migration = _Move(log, typed_moves(moves, key_type))
+        planned = check_start(per_key(migration.found), migration.moves)
+        moment("moves checked")
+        if not planned.num_rows:
+            return Moved(version, 0, 0)
+        committed = log.commit(migration.change(), f"{metadata} on version {version}")
+        moment("rows moved")
+        return migration.verify(planned, committed)
+
+
+class _Move:
+    """The moved rows, where they lie and where they go."""
+
+    def __init__(self, log: StateLog, moves: pa.Table) -> None:
+        self.log, self.moves = log, moves
+        self.frame = F.broadcast(log.spark.createDataFrame(moves))
+        channels = {*moves["from_channel"].to_pylist(), *moves["to_channel"].to_pylist()}
+        files = log.files(channels)
+        self.found = find_rows(log.read(files.values()), self.frame, positions=log.hides_rows)
+        #: The files with moved rows, and all rows that they hide afterwards, if they do not go as a whole.
+        self.touched: dict[str, tuple[DataFile, Any]] = {}
+        places, codes = np.unique(self.found["file"].to_numpy(zero_copy_only=False).astype(str), return_inverse=True)
+        positions = self.found["position"].to_numpy()
+        for number, place in enumerate(places):
+            file = file_of(str(place), files)
+            bitmap = log.hidden(file.add)
+            if log.hides_rows:
+                bitmap.merge(log.bitmap(positions[codes == number]))
+            self.touched[file.path] = (file, bitmap)
+
+    @property
+    def old_files(self) -> list[DataFile]:
+        """The files with moved rows, as they were before."""
+        return [file for file, _ in self.touched.values()]
+
+    def change(self) -> list[Any]:
+        """The new files and what becomes of the old ones."""
+        rows = self.log.read(self.old_files)
+        targets = len(self.old_files) + len(set(self.moves["to_channel"].to_pylist()))
+        if self.log.hides_rows:
+            return [*self.log.write(compact(moved_rows(rows, self.frame), targets)), *self.log.hide(self.touched)]
+        return [*self.log.write(compact(rewritten_rows(rows, self.frame), targets)), *self.log.drop(self.old_files)]
+
+    def verify(self, planned: pa.Table, committed: int) -> Moved:
+        """Refuse the commit if storage does not hold exactly what was planned."""
+        if not self.log.version + 1 == committed == self.log.newest:
+            raise MigrationError(
+                f"the move from version {self.log.version} became version {committed} and the newest is {self.log.newest}: "
+                f"somebody else writes the state. {ROLLED_BACK}"
+            )
+        old, new = check_commit(
+            self.log.actions(committed), {path: file.add for path, (file, _) in self.touched.items()}
+        )
+        written = self.log.read([DataFile(add) for add in new])
+        if self.log.hides_rows:
+            self._check_hidden(old)
+            check_end(planned, per_key(hashed(written).toArrow()))
+        else:
+            stay = [rows.join(self.frame, "key", "left_anti") for rows in (self.log.read(self.old_files), written)]
+            check_kept(per_partition(stay[0]), per_partition(stay[1]))
+            check_end(planned, per_key(hashed(written.join(self.frame, "key", "left_semi")).toArrow()))
+        return Moved(committed, pc.sum(planned["rows"]).as_py(), sum(add["size"] for add in new))
+
+    def _check_hidden(self, old: list[dict[str, Any]]) -> None:
+        """Refuse old files that hide other rows than the moved ones and those they hid before."""
+        hidden = {add["path"]: self.log.hidden(add) for add in old}
+        for path, (file, expected) in self.touched.items():
+            # A file of which every row has moved is gone from the table.
+            right = hidden[path].equals(expected) if path in hidden else expected.cardinality() == file.records
+            if not right:
+                raise MigrationError(f"{path} does not hide exactly the rows that moved. {ROLLED_BACK}")
+
+
+def find_rows(state: DataFrame, moves: DataFrame, *, positions: bool) -> pa.Table:
+    """The rows of the moved keys wherever they lie in these channels: file, position and a hash of the content."""
+    # Delta knows positions only in tables that may hide rows.
+    position = F.col("_metadata.row_index") if positions else F.lit(0).cast("bigint")
+    placed = state.select("*", F.col("_metadata.file_path").alias(_FILE), position.alias(_POSITION))
+    found = placed.join(moves.select("key"), "key", "left_semi")
+    where = (F.col(_FILE).alias("file"), F.col(_POSITION).alias("position"))
+    return found.select("key", "channel", *where, row_hash(state).alias("hash")).toArrow()
+
+
+def moved_rows(state: DataFrame, moves: DataFrame) -> DataFrame:
+    """The rows to move, on their new channels."""
+    return state.join(_targets(moves), ["key", "channel"]).withColumn("channel", F.col(_TARGET)).select(state.columns)
+
+
+def rewritten_rows(state: DataFrame, moves: DataFrame) -> DataFrame:
+    """All rows of these files, those to move on their new channels."""
+    return (
+        state.join(_targets(moves), ["key", "channel"], "left")
+        .withColumn("channel", F.coalesce(_TARGET, "channel"))
+        .select(state.columns)
     )
-    table = DeltaTable.forPath(own, table_path(root, "state"))
-    origins = sorted(set(moves["from_channel"].to_pylist()))
-    if literal:
-        _update(table, moves, origins)
-    else:
-        _merge(table, own.createDataFrame(moves), origins)
-    return head_version(root)
 
 
-def _update(table: DeltaTable, moves: pa.Table, origins: list[int]) -> None:
-    """UPDATE with the keys as literals: the fastest for a few thousand keys."""
-    by_target: dict[int, list[str]] = defaultdict(list)
-    for key, target in zip(moves["key"].to_pylist(), moves["to_channel"].to_pylist(), strict=True):
-        by_target[target].append(_literal(key))
-    every = ",".join(key for keys in by_target.values() for key in keys)
-    cases = " ".join(f"WHEN key IN ({','.join(keys)}) THEN {target}" for target, keys in sorted(by_target.items()))
-    # Only conditions on the partition column alone keep Delta from reading the other channels.
-    table.update(F.col("channel").isin(origins) & F.expr(f"key IN ({every})"), {"channel": F.expr(f"CASE {cases} END")})
+def _targets(moves: DataFrame) -> DataFrame:
+    return moves.select("key", F.col("from_channel").alias("channel"), F.col("to_channel").alias(_TARGET))
 
 
-def _merge(table: DeltaTable, source: DataFrame, origins: list[int]) -> None:
-    """MERGE with matched updates only: for any number of keys."""
-    prune = f"t.channel IN ({','.join(map(str, origins))})"
-    (
-        table.alias("t")
-        .merge(F.broadcast(source).alias("s"), f"{prune} AND t.key = s.key AND t.channel = s.from_channel")
-        .whenMatchedUpdate(set={"channel": "s.to_channel"})
-        .execute()
-    )
+def hashed(rows: DataFrame) -> DataFrame:
+    """Key, channel and a hash of the content of each row."""
+    return rows.select("key", "channel", row_hash(rows).alias("hash"))
 
 
-def _literal(key: Key) -> str:
-    """A key as an SQL literal that no content can break out of."""
-    return f"{key}L" if isinstance(key, int) else f"CAST(X'{key.encode().hex()}' AS STRING)"
+def compact(rows: DataFrame, targets: int) -> DataFrame:
+    """One file for each partition of the table, sorted by key like those that processing writes."""
+    writers = min(targets, _WRITERS)
+    return rows.repartition(writers, "interval_id", "channel").sortWithinPartitions("interval_id", "channel", "key")

@@ -7,14 +7,15 @@ the same channel in every run and on every retry, and many tuples meet the share
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
-import pyarrow as pa
+import numpy as np
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from rebalance.errors import SourceError
-from rebalance.partition import SLOT_SHIFT, KeyType, PartitionFunction, Share
-from rebalance.storage.schemas import arrow_key
+from rebalance.partition import KeyType, PartitionFunction, Share
+from rebalance.spark.lookup import cell_of, looked_up, numbers
 
 _INTEGERS = ("tinyint", "smallint", "int", "bigint")
 #: What of a type's name says that Spark cannot hash its values.
@@ -25,18 +26,44 @@ _SEPARATOR = "\x1f"
 SALT = "salt"
 #: Tells the rows of split keys from the others, between placement and the operator.
 IS_SPLIT = "is_split"
-_LOOKED_UP = ("_key", "_channel", "_shares")
+_KEY = "_key"
 
 
 def slot_of(key: Column) -> Column:
     """The ring slot of a key; `rebalance.partition.slots_of` gives the same in Python."""
-    return F.shiftrightunsigned(F.hash(key), SLOT_SHIFT)
+    return cell_of(key)
 
 
 def ring_channel(function: PartitionFunction, key: Column) -> Column:
-    """h(k): one array access. The table is a constant of the plan: Spark folds the text into an array once."""
-    table = F.split(F.lit(",".join(map(str, function.slots.tolist()))), ",").cast("array<int>")
-    return F.get(table, slot_of(key))
+    """h(k): one array access."""
+    return looked_up(key, function.key_type, function.slots, {})
+
+
+def one_channel_of(function: PartitionFunction, key: Column) -> Column:
+    """F(k), INT: for a split key its first channel, where its merged state lives."""
+    firsts = {split: shares[0].channel for split, shares in function.splits.items()}
+    return looked_up(key, function.key_type, function.slots, {**function.routes, **firsts})
+
+
+def channel_of(function: PartitionFunction, key: Column, salt: Column | None = None) -> Column:
+    """The channel of a row, INT, never null: rows of a split key choose by their salt, or all take the first if there is none.
+
+    To be used where rows are placed, `rows.repartitionById(function.channels, channel_of(...))`: the channel is then the partition's
+    number and need not be carried along. The key must be of the function's key type and not null (`key_column`).
+    """
+    if salt is None or not function.splits:
+        return one_channel_of(function, key)
+    # A split answers with its own number, below zero.
+    splits = {split: ~number for number, split in enumerate(function.splits)}
+    found = looked_up(key, function.key_type, function.slots, {**function.routes, **splits})
+    return F.when(found >= 0, found).otherwise(_share_of(function, F.bitwise_not(found), salt))
+
+
+def is_split(function: PartitionFunction, key: Column) -> Column:
+    """Whether the function splits the key, BOOLEAN."""
+    if not function.splits:
+        return F.lit(False)
+    return looked_up(key, function.key_type, np.zeros_like(function.slots), dict.fromkeys(function.splits, 1)) == 1
 
 
 def route(df: DataFrame, function: PartitionFunction, key: str = "key") -> DataFrame:
@@ -45,25 +72,18 @@ def route(df: DataFrame, function: PartitionFunction, key: str = "key") -> DataF
     The column must have the function's key type (STRING, or an integer type). Rows with a null key are refused when they are met.
     Rows of a split key choose by their column `salt` if there is one, otherwise by all their columns.
     """
-    found = _looked_up(df, function, key)
-    whole = F.coalesce("_channel", ring_channel(function, F.col("_key")))
-    if function.splits:
-        salt = F.col(SALT) if SALT in df.columns else salt_of(df)
-        whole = F.when(F.col("_shares").isNotNull(), _share_of(salt)).otherwise(whole)
-    return found.withColumn("channel", whole).drop(*_LOOKED_UP)
+    salt = F.col(SALT) if SALT in df.columns else salt_of(df)
+    return _with_key(df, function, key).withColumn("channel", channel_of(function, F.col(_KEY), salt)).drop(_KEY)
 
 
 def to_one_channel(df: DataFrame, function: PartitionFunction) -> DataFrame:
-    """Give each row its key's one channel, F(k): for a split key the first, where its merged state lives."""
-    found = _looked_up(df, function, "key")
-    channel = F.coalesce("_channel", ring_channel(function, F.col("_key")))
-    return found.withColumn("channel", channel).drop(*_LOOKED_UP)
+    """Give each row its key's one channel, F(k)."""
+    return _with_key(df, function).withColumn("channel", one_channel_of(function, F.col(_KEY))).drop(_KEY)
 
 
 def mark_split(df: DataFrame, function: PartitionFunction) -> DataFrame:
     """Add `is_split`: whether the function splits the row's key."""
-    found = _looked_up(df, function, "key")
-    return found.withColumn(IS_SPLIT, F.col("_shares").isNotNull()).drop(*_LOOKED_UP)
+    return _with_key(df, function).withColumn(IS_SPLIT, is_split(function, F.col(_KEY))).drop(_KEY)
 
 
 def salt_of(df: DataFrame) -> Column:
@@ -72,58 +92,47 @@ def salt_of(df: DataFrame) -> Column:
     return F.xxhash64(*(F.col(f"`{name}`") for name in hashed))
 
 
-def _looked_up(df: DataFrame, function: PartitionFunction, key: str) -> DataFrame:
-    """Add `_key`, `_channel` (by route, or the first of a split; null for the ring's keys) and `_shares` (null for whole keys)."""
-    keyed = df.withColumn("_key", key_column(df, (key,), function.key_type))
-    if not (function.routes or function.splits):
-        return keyed.withColumns({"_channel": F.lit(None).cast("int"), "_shares": F.lit(None)})
-    # From Arrow: a list of rows would go through a Python worker.
-    table = df.sparkSession.createDataFrame(_entries(function))
-    return keyed.join(F.broadcast(table), F.col("_key") == F.col("_known"), "left").drop("_known")
+def _with_key(df: DataFrame, function: PartitionFunction, key: str = "key") -> DataFrame:
+    """The checked key as a column of its own: an expression may name it many times and Spark computes it once."""
+    return df.withColumn(_KEY, key_column(df, (key,), function.key_type))
 
 
-def _entries(function: PartitionFunction) -> pa.Table:
-    """Routes and splits as one table, so that one join finds either."""
-    part = pa.struct([("below", pa.float64()), ("channel", pa.int32()), ("other", pa.int32())])
-    firsts = [shares[0].channel for shares in function.splits.values()]
-    shares = [None] * len(function.routes) + [_alias_table(shares) for shares in function.splits.values()]
-    return pa.table(
-        {
-            "_known": pa.array([*function.routes, *function.splits], arrow_key(function.key_type)),
-            "_channel": pa.array([*function.routes.values(), *firsts], pa.int32()),
-            "_shares": pa.array(shares, pa.list_(part)),
-        }
-    )
+def _share_of(function: PartitionFunction, split: Column, salt: Column) -> Column:
+    """The channel of a tuple of the split with this number: all alias tables, one after the other, as arrays."""
+    tables = [_alias_table(shares) for shares in function.splits.values()]
+    sizes = np.array([len(table) for table in tables], dtype=np.int32)
+    below = numbers(np.array([entry.below for table in tables for entry in table], dtype=np.float64))
+    channel = numbers(np.array([entry.channel for table in tables for entry in table], dtype=np.int32))
+    other = numbers(np.array([entry.other for table in tables for entry in table], dtype=np.int32))
+    # Hashed once more: a caller's own salt may be a counter. 53 bits are what a double holds.
+    place = F.shiftrightunsigned(F.xxhash64(salt), 11) * F.lit(2.0**-53) * F.get(numbers(sizes), split)
+    begin = F.get(numbers((np.cumsum(sizes) - sizes).astype(np.int32)), split)
+    entry = begin + F.floor(place).cast("int")
+    return F.when(place - F.floor(place) < F.get(below, entry), F.get(channel, entry)).otherwise(F.get(other, entry))
 
 
-def _alias_table(shares: Sequence[Share]) -> list[dict[str, float | int]]:
-    """Walker's alias method: m shares as m equally likely entries of at most two channels, so that choosing is one array access.
+class _Entry(NamedTuple):
+    """Stands for its own channel below `below`, and for the `other` from there to 1."""
 
-    Entry i stands for its own channel below `below`, and for the `other` from there to 1.
-    """
+    below: float
+    channel: int
+    other: int
+
+
+def _alias_table(shares: Sequence[Share]) -> list[_Entry]:
+    """Walker's alias method: m shares as m equally likely entries of at most two channels, so that choosing is one array access."""
     size, total = len(shares), sum(part.share for part in shares)
     weight = [part.share / total * size for part in shares]
-    entries: list[dict[str, float | int]] = [
-        {"below": 1.0, "channel": part.channel, "other": part.channel} for part in shares
-    ]
+    entries = [_Entry(1.0, part.channel, part.channel) for part in shares]
     small = [i for i in range(size) if weight[i] < 1.0]
     large = [i for i in range(size) if weight[i] >= 1.0]
     while small and large:
         poor, rich = small.pop(), large[-1]
-        entries[poor].update(below=weight[poor], other=shares[rich].channel)
+        entries[poor] = _Entry(weight[poor], shares[poor].channel, shares[rich].channel)
         weight[rich] -= 1.0 - weight[poor]
         if weight[rich] < 1.0:
             small.append(large.pop())
     return entries
-
-
-def _share_of(salt: Column) -> Column:
-    """The channel of a tuple of a split key."""
-    # Hashed once more: a caller's own salt may be a counter. 53 bits are what a double holds.
-    place = F.shiftrightunsigned(F.xxhash64(salt), 11) * F.lit(2.0**-53) * F.size("_shares")
-    entry = F.get(F.col("_shares"), F.floor(place).cast("int"))
-    below = place - F.floor(place) < entry["below"]
-    return F.when(below, entry["channel"]).otherwise(entry["other"])
 
 
 def key_type_of(df: DataFrame, columns: tuple[str, ...]) -> KeyType:

@@ -21,6 +21,11 @@ if TYPE_CHECKING:
 
 _DELTA_EXTENSION = "io.delta.sql.DeltaSparkSessionExtension"
 
+#: Where Linux says how much memory a container may use, old and new.
+_CGROUP_LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
+#: In MiB. Beyond it Java's pointers double in size.
+_LARGEST_HEAP = 31 * 1024
+
 #: For every master.
 DEFAULTS = {
     "spark.sql.extensions": _DELTA_EXTENSION,
@@ -29,6 +34,8 @@ DEFAULTS = {
     "spark.sql.session.timeZone": "UTC",
     # Every interval asks the same questions, of its own tables and of Delta's logs: more than the 100 that Spark keeps compiled.
     "spark.sql.codegen.cache.maxEntries": "2000",
+    # A row per key comes to the planner, and one per moved row to the check of a migration: whether they fit is the driver's memory alone.
+    "spark.driver.maxResultSize": "0",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
 }
@@ -75,6 +82,19 @@ def own_session(spark: SparkSession, settings: dict[str, str]) -> SparkSession:
     return own
 
 
+def local_heap() -> str:
+    """Memory for a Spark that works in this machine's own process: two fifths of what there is, at least Spark's own 1 GiB.
+
+    Spark's default of 1 GiB spills what would fit ten times over; the rest is for Python workers, the page cache and other tasks.
+    """
+    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    for limit in _CGROUP_LIMITS:
+        # A container's own limit, where there is one.
+        if limit.is_file() and (text := limit.read_text().strip()).isdigit():
+            total = min(total, int(text))
+    return f"{max(1024, min(_LARGEST_HEAP, total * 2 // 5 >> 20))}m"
+
+
 def _settings(pipeline: Pipeline | None, asked: dict[str, str]) -> tuple[dict[str, str], bool]:
     """The three layers in one, and whether spark-submit has started the JVM already."""
     from pyspark import SparkConf, SparkContext
@@ -89,7 +109,7 @@ def _settings(pipeline: Pipeline | None, asked: dict[str, str]) -> tuple[dict[st
     master = told.get("spark.master", "local[*]")
     if pipeline and (not submitted or "master" in pipeline.spark.model_fields_set):
         master = pipeline.spark.master
-    local = LOCAL_DEFAULTS if master.startswith("local") else {}
+    local = {"spark.driver.memory": local_heap(), **LOCAL_DEFAULTS} if master.startswith("local") else {}
     name = pipeline.dag_id if pipeline else "rebalance"
     return {**DEFAULTS, **local, **told, "spark.master": master, "spark.app.name": name, **asked}, submitted
 

@@ -4,13 +4,23 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from pyspark.errors import AnalysisException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.errors import AnalysisException, PySparkException
+from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.types import DataType, DoubleType, LongType, StructField, StructType
 
 from rebalance.errors import SourceError
 from rebalance.pipeline.file import Pipeline
 from rebalance.pipeline.intervals import Interval
+from rebalance.spark.routing import NULL_KEY, SALT
+
+#: Numbers by their widest type, which files of all narrower ones can be read as.
+_WIDEST: dict[str, DataType] = {
+    "byte": LongType(),
+    "short": LongType(),
+    "integer": LongType(),
+    "float": DoubleType(),
+}
 
 
 def read_source(spark: SparkSession, pipeline: Pipeline) -> DataFrame:
@@ -24,6 +34,8 @@ def read_source(spark: SparkSession, pipeline: Pipeline) -> DataFrame:
         reader = reader.option("header", True).option("mode", "FAILFAST")
     try:
         events = reader.load(source.path)
+        if source.format == "parquet":
+            events = _widest(reader, events, source.path)
     except AnalysisException as error:
         raise SourceError(
             f"the events at {source.path} cannot be read as {source.format}: {str(error).splitlines()[0]} "
@@ -33,6 +45,15 @@ def read_source(spark: SparkSession, pipeline: Pipeline) -> DataFrame:
     return events
 
 
+def _widest(reader: DataFrameReader, events: DataFrame, path: str) -> DataFrame:
+    """The same files with their numbers in the widest type: a column may be INT in some files and BIGINT in others."""
+    columns = [
+        StructField(field.name, _WIDEST.get(field.dataType.typeName(), field.dataType), field.nullable)
+        for field in events.schema
+    ]
+    return reader.schema(StructType(columns)).load(path) if columns != events.schema.fields else events
+
+
 def events_of(events: DataFrame, pipeline: Pipeline, interval: Interval) -> DataFrame:
     """The interval's events, [start, end) by event time, with that time as `time`."""
     time = F.col(pipeline.source.time)
@@ -40,12 +61,17 @@ def events_of(events: DataFrame, pipeline: Pipeline, interval: Interval) -> Data
     return events.where(within).withColumn("time", time.cast("timestamp"))
 
 
-def count_null_keys(events: DataFrame, pipeline: Pipeline) -> int:
-    """How many events have no key; asked only after a job has stumbled over one."""
+def explained(error: PySparkException, events: DataFrame, pipeline: Pipeline, interval: Interval) -> Exception:
+    """What to raise for an error of a job over the interval's events: null keys in words, anything else as it is."""
+    if NULL_KEY not in str(error):
+        return error
     is_null = F.lit(False)
     for column in pipeline.source.key:
         is_null = is_null | F.col(column).isNull()
-    return events.where(is_null).count()
+    return SourceError(
+        f"{events.where(is_null).count():,} events of interval {interval} have no key ({' + '.join(pipeline.source.key)} is null). "
+        "Nothing was written. Filter or fill them in the source, or name another key column."
+    )
 
 
 def _check_columns(events: DataFrame, pipeline: Pipeline) -> None:
@@ -56,19 +82,21 @@ def _check_columns(events: DataFrame, pipeline: Pipeline) -> None:
                 f"the events at {source.path} have no column {column!r}. Their columns are: {', '.join(events.columns)}. "
                 "Change source.key or source.time."
             )
-    if "salt" in types:
-        raise SourceError(
-            "the events have a column 'salt'; the name is needed for the number by which tuples of split keys choose a channel. "
-            "Rename it in the source."
-        )
     if types[source.time] not in ("timestamp", "timestamp_ntz", "date"):
         raise SourceError(
             f"source.time = {source.time!r} is {types[source.time]}, not a timestamp. Cast it in the source, or name another column."
         )
-    for taken, ours in (("key", source.key == ("key",)), ("time", source.time == "time")):
-        if taken in types and not ours:
+    # Spark takes names in any case for the same, so a column `Key` would be overwritten by `key`.
+    ours = {"key": source.key == ("key",), "time": source.time == "time", SALT: False}
+    for name in events.columns:
+        if name.lower() in ours and not ours.get(name):
+            use = (
+                "number by which tuples of split keys choose a channel"
+                if name.lower() == SALT
+                else f"pipeline's {name.lower()}"
+            )
             raise SourceError(
-                f"the events have a column {taken!r} that is not the pipeline's {taken}; the name is needed. Rename it in the source."
+                f"the events have a column {name!r}; the name is needed for the {use}. Rename it in the source."
             )
 
 

@@ -1,9 +1,10 @@
-"""Spark's own measurements: how long the task of each channel ran."""
+"""Spark's own measurements of the channels' tasks: how many rows each got, how long it ran, what did not fit its memory."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
 
@@ -25,27 +26,40 @@ def job_group(spark: SparkSession, description: str) -> Iterator[str]:
         spark.sparkContext.setLocalProperty("spark.job.description", None)  # type: ignore[arg-type]
 
 
-def task_seconds(spark: SparkSession, group: str, channels: int) -> list[float]:
-    """Seconds each channel's tasks ran in the group's writing job, where the operator works; partition = channel.
+@dataclass
+class ChannelWork:
+    """What the tasks of each channel did, in the order of the channels."""
 
-    The writing job is the one that wrote records: Delta's own look-ups in the same group write none. Its stages after the placement
-    are one task per channel; with split keys there is one more that makes their partial states, and the last may have two tasks per
-    channel, one for whole keys and one for split ones. Zeros when nothing was written, for example in an interval without rows.
+    #: Rows that came by the exchange.
+    rows: list[int]
+    seconds: list[float]
+    #: Bytes that were written to disk because they did not fit into memory, all tasks together.
+    spilled: int = 0
+    measured: bool = False
+
+
+def channel_work(spark: SparkSession, group: str, channels: int, *, state_in_place: bool = True) -> ChannelWork:
+    """What each channel's tasks did in the group's jobs; partition = channel.
+
+    Stages that work on placed rows read an exchange, with one task a channel, or two, where whole and split keys stand side by side.
+    The first such stage of the first job, which writes results, reads the interval's rows alone; where the state is exchanged along
+    with them, that of the last job does, which writes the interval's state.
     """
     jsc = spark.sparkContext._jsc.sc()
     jsc.listenerBus().waitUntilEmpty(_WAIT_MS)
     store = jsc.statusStore()
     tracker = spark.sparkContext.statusTracker()
-    seconds = [0.0] * channels
+    work = ChannelWork([0] * channels, [0.0] * channels)
     for job in sorted(tracker.getJobIdsForGroup(group)):
-        info = tracker.getJobInfo(job)
-        stages = known_stages(store, sorted(info.stageIds) if info else [])
-        if not any(stage.outputRecords() for stage in stages):
-            continue
-        for stage in stages:
-            if _on_channels(stage, channels):
-                _add_tasks(seconds, store.taskList(stage.stageId(), stage.attemptId(), 1 << 20))
-    return seconds
+        info, rows = tracker.getJobInfo(job), None
+        for stage in known_stages(store, sorted(info.stageIds) if info else []):
+            work.spilled += stage.diskBytesSpilled()
+            if stage.numTasks() in (channels, 2 * channels) and stage.shuffleReadRecords():
+                read = _add_seconds(work.seconds, store.taskList(stage.stageId(), stage.attemptId(), 1 << 20))
+                rows = rows or read
+        if rows and not (work.measured and state_in_place):
+            work.rows, work.measured = rows, True
+    return work
 
 
 def known_stages(store: Any, ids: list[int]) -> list[Any]:
@@ -60,16 +74,13 @@ def known_stages(store: Any, ids: list[int]) -> list[Any]:
     return found
 
 
-def _on_channels(stage: Any, channels: int) -> bool:
-    """Whether a stage works on placed rows: it writes the result, or reads one exchange and feeds the next."""
-    tasks = stage.numTasks()
-    if stage.outputRecords():
-        return bool(tasks in (channels, 2 * channels))
-    return bool(tasks == channels and stage.shuffleReadRecords() and stage.shuffleWriteRecords())
-
-
-def _add_tasks(seconds: list[float], tasks: Any) -> None:
+def _add_seconds(seconds: list[float], tasks: Any) -> list[int]:
+    """Add the seconds of each channel's tasks; returns the rows they read from the exchange."""
+    rows = [0] * len(seconds)
     for i in range(tasks.size()):
         task = tasks.apply(i)
         if task.taskMetrics().isDefined() and str(task.status()) == "SUCCESS":
-            seconds[task.partitionId() % len(seconds)] += task.taskMetrics().get().executorRunTime() / 1000.0
+            metrics, channel = task.taskMetrics().get(), task.partitionId() % len(seconds)
+            seconds[channel] += metrics.executorRunTime() / 1000.0
+            rows[channel] += metrics.shuffleReadMetrics().recordsRead()
+    return rows

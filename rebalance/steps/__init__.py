@@ -1,4 +1,4 @@
-"""The five steps of an interval, in the order in which they run.
+"""The five steps of an interval: four that plan for it, and the one that makes its results.
 
 Airflow reads this with every DAG file: a step's own module, which imports Spark or Great Expectations, is imported when the step runs.
 """
@@ -28,20 +28,18 @@ class Step:
     about: str
 
 
+#: The step that makes the results. The others only make them cheaper: none of them may keep it from running.
+RESULTS = "process_batch"
+
 STEPS = (
     Step(
-        "process_batch",
-        "routes the interval's events by the active partitioning function, joins them with the window's state on their channel, "
-        "runs the operator; writes `results` and `state`",
-    ),
-    Step(
         "collect_stats",
-        "counts tuples, cost and state of every key and channel, from what the first task left; writes `key_stats` and `channel_stats`",
+        "counts the interval's events by key, straight from the source: tuples, cost, state held, channel; "
+        "writes `interval_stats`, `key_stats` and `channel_stats`",
     ),
     Step(
         "check_quality",
-        "checks these statistics with Great Expectations; writes `quality_runs`. "
-        "A failed check stops the run: nothing is planned on bad statistics",
+        "checks these statistics with Great Expectations; writes `quality_runs`. Nothing is planned on bad statistics",
     ),
     Step(
         "make_plan",
@@ -50,10 +48,22 @@ STEPS = (
     ),
     Step(
         "migrate_state",
-        "moves the state of the keys whose channel changes in one commit, verifies it, and switches to the new function by an epoch; "
+        "moves the state that must move in one commit, verifies it, and switches to the new function by an epoch; "
         "writes `state` and `epochs`",
     ),
+    Step(
+        RESULTS,
+        "routes the events by the active function, reads the window's state where it lies, runs the operator; "
+        "writes `results`, `state` and `epochs`",
+    ),
 )
+
+
+def steps_of(pipeline: Pipeline) -> tuple[Step, ...]:
+    """The steps in the order in which the pipeline runs them."""
+    if pipeline.planning.when == "before":
+        return STEPS
+    return (STEPS[-1], *STEPS[:-1])
 
 
 def run_step(name: str, pipeline: Pipeline, interval: Interval) -> str:

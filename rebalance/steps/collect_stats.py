@@ -1,58 +1,95 @@
-"""collect_stats: what the interval told about its keys, from what process_batch left behind; the source is not read again.
+"""collect_stats: how many rows each key of the interval has, what it will cost and what state it holds, before anything is placed.
 
-Leaves `key_stats` (one row per key with traffic or state) and `channel_stats` (one per channel). Both are replaced for this interval
-alone, so running it again changes nothing. A split key has one row in `key_stats`, at its first channel, and counts in
-`channel_stats` where its tuples went.
+Leaves `key_stats` (one row per key with rows or state), `channel_stats` and `interval_stats`. One Spark job groups the operator's rows by
+key; what the state holds comes from earlier counts. An interval that is processed or planned for is left alone; until then it is
+counted anew each time, so that a corrected source is seen.
 """
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
-from typing import Any
 
+import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
-from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql import functions as F
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
 
-from rebalance.errors import OrderError
+from rebalance.operators import AnyOperator, KeyedFunction
 from rebalance.partition import PartitionFunction
 from rebalance.pipeline.file import Pipeline
-from rebalance.pipeline.intervals import Interval
-from rebalance.spark.routing import ring_channel, slot_of, to_one_channel
+from rebalance.pipeline.intervals import Interval, parse_start
+from rebalance.spark.counting import count_rows, count_state
+from rebalance.spark.routing import key_type_of
+from rebalance.spark.rows import rows_of
 from rebalance.spark.session import spark_session
+from rebalance.spark.source import events_of, explained, read_source
+from rebalance.steps.faults import checkpoint
+from rebalance.steps.start import active_epoch
 from rebalance.storage import control
-from rebalance.storage.epochs import Epoch, epoch_of, load_function
-from rebalance.storage.interval_tables import write_interval
+from rebalance.storage.epochs import Epoch, load_function, processed
+from rebalance.storage.held import added_as_counted, counted_part, held_part, is_folded, rolled, rows_processed, summed
+from rebalance.storage.history import max_over_mean
 from rebalance.storage.lock import writer_lock
+from rebalance.storage.plans import carried_out_for
+from rebalance.storage.rates import known_rates
 from rebalance.storage.schemas import SCHEMAS
-from rebalance.storage.state import oldest_needed, read_newest_state, row_bytes
+from rebalance.storage.state import read_state
+from rebalance.storage.statistics import channel_stats, channels_of
 
 
 def collect_stats(pipeline: Pipeline, interval: Interval) -> str:
-    """Collect one interval's statistics; returns what was done in a sentence."""
+    """Count one interval; returns what was found in a sentence."""
     root = pipeline.tables
     with writer_lock(root):
-        epoch = epoch_of(root, interval.id, "process")
-        if epoch is None:
-            raise OrderError(f"interval {interval.id} is not processed yet. Run process_batch first.")
-        if control.has_rows(root, "channel_stats", interval.id):
-            return f"statistics of interval {interval.id} were collected already; nothing changed"
+        counted = control.has_rows(root, "interval_stats", interval.id)
+        if counted and (processed(root, interval.id) or carried_out_for(root, interval.id)):
+            return f"interval {interval.id} was counted already; nothing changed"
+        began = time.perf_counter()
+        spark = spark_session(pipeline)
+        events = events_of(read_source(spark, pipeline), pipeline, interval)
+        epoch = active_epoch(pipeline, interval, key_type_of(events, pipeline.source.key))
         function = load_function(root, epoch.function_version)
-        counting = Counting(spark_session(pipeline), pipeline, interval, epoch, function)
-        write_interval(counting.key_stats(), root, "key_stats", interval.id)
-        keys, channels = counting.channel_stats()
-        control.replace(root, "channel_stats", channels, interval_id=interval.id)
-    costs = pc.sum(channels["cost"]).as_py() or 0.0
+        try:
+            stats = Counting(spark, pipeline, interval, epoch, function).key_stats(events)
+        except PySparkException as error:
+            raise explained(error, events, pipeline, interval) from None
+        channels = channel_stats(stats, function, interval.id)
+        _store(pipeline, interval, epoch, stats, channels, time.perf_counter() - began)
+    rows = int(np.sum(stats["tuples"].to_numpy()))
     return (
-        f"{keys:,} keys on {function.channels} channels; "
-        f"fullest channel {pc.max(channels['cost']).as_py() / (costs / function.channels or 1.0):.3f}x the mean"
+        f"{rows:,} rows of {stats.num_rows:,} keys on {function.channels} channels; "
+        f"fullest channel {max_over_mean(channels['cost'].to_pylist()):.3f}x the mean"
     )
+
+
+def _store(
+    pipeline: Pipeline, interval: Interval, epoch: Epoch, stats: pa.Table, channels: pa.Table, seconds: float
+) -> None:
+    """Store the row of `interval_stats` last: without it the others mean nothing. What was checked before counts no more."""
+    root = pipeline.tables
+    row = {
+        "interval_id": interval.id,
+        "rows": int(np.sum(stats["tuples"].to_numpy())),
+        "keys": stats.num_rows,
+        "function_version": epoch.function_version,
+        "state_newest": epoch.interval_id,
+        "window": pipeline.operator.horizon or 0,
+        "seconds": seconds,
+    }
+    if control.has_rows(root, "quality_runs", interval.id):
+        control.delete(root, "quality_runs", interval_id=interval.id)
+    control.replace(root, "key_stats", stats, interval_id=interval.id)
+    checkpoint("collect_stats: keys stored")
+    control.replace(root, "channel_stats", channels, interval_id=interval.id)
+    checkpoint("collect_stats: channels stored")
+    control.replace(root, "interval_stats", [row], interval_id=interval.id)
+    checkpoint("collect_stats: interval stored")
 
 
 @dataclass(frozen=True)
 class Counting:
-    """What process_batch left of one interval, to be counted."""
+    """One interval, to be counted on top of an epoch."""
 
     spark: SparkSession
     pipeline: Pipeline
@@ -60,77 +97,49 @@ class Counting:
     epoch: Epoch
     function: PartitionFunction
 
-    def key_stats(self) -> DataFrame:
-        """g, c, s, S(k,w), current and hash channel of every key that had traffic or holds state."""
-        counts = self.spark.read.format("delta").load(control.table_path(self.pipeline.tables, "key_counts"))
-        counts = counts.where(F.col("interval_id") == self.interval.id).select("channel", "key", "tuples", "cost")
-        state, size = self._window()
-        if self.function.splits or self._state_stays:
-            # One row per key: what its several channels counted, at its one channel.
-            counts = (
-                to_one_channel(counts, self.function)
-                .groupBy("channel", "key")
-                .agg(F.sum("tuples").alias("tuples"), F.sum("cost").alias("cost"))
-            )
-            state = to_one_channel(state, self.function)
-        held = state.groupBy("channel", "key").agg(
-            F.sum(F.when(F.col("interval_id") == self.interval.id, size).otherwise(0)).alias("state_bytes"),
-            F.sum(size).alias("window_bytes"),
-        )
-        key = F.col("key")
-        return counts.join(held, ["channel", "key"], "full").select(
-            "key",
-            slot_of(key).alias("slot"),
-            "channel",
-            ring_channel(self.function, key).alias("hash_channel"),
-            F.coalesce("tuples", F.lit(0)).cast("bigint").alias("tuples"),
-            F.coalesce("cost", F.lit(0.0)).alias("cost"),
-            F.coalesce("state_bytes", F.lit(0)).cast("bigint").alias("state_bytes"),
-            F.coalesce("window_bytes", F.lit(0)).cast("bigint").alias("window_bytes"),
-        )
+    def key_stats(self, events: DataFrame) -> pa.Table:
+        """g, c, s, S(k,w), current and hash channel of every key that has rows or holds state."""
+        operator = self.pipeline.make_operator()
+        counts = count_rows(rows_of(events, self.pipeline, operator, self.function.key_type))
+        stats = summed([counted_part(counts), *self._held(operator, counts)])
+        tuples = stats["tuples"].to_numpy().astype(np.float64)
+        rate = np.zeros(len(tuples))
+        if isinstance(operator, KeyedFunction):
+            rates = known_rates(self.pipeline.tables, self.interval, self.epoch.interval_id, stats["key"])
+            rate, cost = rates.rate, rates.cost(tuples)
+        else:
+            cost = operator.cost(tuples, tuples + stats["held_rows"].to_numpy())
+        columns = {
+            "interval_id": pa.repeat(self.interval.id, stats.num_rows),
+            "channel": channels_of(self.function, stats),
+            "hash_channel": self.function.slots[stats["slot"].to_numpy()],
+            "cost": np.broadcast_to(np.asarray(cost, dtype=np.float64), tuples.shape),
+            "rate": rate,
+            **{name: stats[name] for name in stats.column_names},
+        }
+        return pa.table(columns).select(SCHEMAS["key_stats"].names)
 
-    def channel_stats(self) -> tuple[int, pa.Table]:
-        """Number of keys, and the load of each channel as counted there and as the ring alone would have it, with Spark's seconds."""
-        root, interval_id = self.pipeline.tables, self.interval.id
-        stats = control.read(root, "key_stats", interval_id=interval_id)
-        counted = control.read(root, "key_counts", columns=["channel", "tuples", "cost"], interval_id=interval_id)
-        batch = control.rows(root, "batches", interval_id=interval_id)[-1]
-        placed = counted.group_by("channel").aggregate([([], "count_all"), ("tuples", "sum"), ("cost", "sum")])
-        by_channel = {row["channel"]: row for row in placed.to_pylist()}
-        by_hash = _sums(stats, "hash_channel", "cost")
-        bytes_on = self._held() if self._state_stays else _sums(stats, "channel", "window_bytes")
-        channels = [
-            {
-                "interval_id": interval_id,
-                "channel": channel,
-                "keys": by_channel.get(channel, {}).get("count_all", 0),
-                "tuples": by_channel.get(channel, {}).get("tuples_sum", 0),
-                "cost": by_channel.get(channel, {}).get("cost_sum", 0.0),
-                "hash_cost": by_hash.get(channel, 0.0),
-                "state_bytes": bytes_on.get(channel, 0),
-                "task_seconds": batch["task_seconds"][channel],
-            }
-            for channel in range(self.function.channels)
-        ]
-        return stats.num_rows, pa.Table.from_pylist(channels, schema=SCHEMAS["channel_stats"])
+    def _held(self, operator: AnyOperator, counts: pa.Table) -> list[pa.Table]:
+        """What the state holds of each key: from earlier counts, or, where they have a gap, by counting the state."""
+        window = self.pipeline.operator.horizon
+        if self.epoch.state_version < 0 or not self.epoch.interval_id or window == 1:
+            return []
+        newest = self.pipeline.interval_at(parse_start(self.epoch.interval_id))
+        parts = None
+        if not is_folded(self.pipeline.tables, newest):
+            parts = rolled(self.pipeline.tables, newest, window, self._added(operator, newest, counts))
+        return [held_part(count_state(self._state(), newest.id))] if parts is None else parts
 
-    @property
-    def _state_stays(self) -> bool:
-        return self.pipeline.planning.consistency == "merge"
+    def _added(self, operator: AnyOperator, newest: Interval, counts: pa.Table) -> pa.Table:
+        """Rows and bytes of each key that the newest processed interval has added to the state."""
+        root = self.pipeline.tables
+        if operator.keeps_rows:
+            if newest == self.interval and rows_processed(root, newest) == int(np.sum(counts["rows"].to_numpy())):
+                return counts
+            as_counted = added_as_counted(root, newest)
+            if as_counted is not None:
+                return as_counted
+        return count_rows(self._state().where(f"interval_id = '{newest.id}'"))
 
-    def _window(self) -> tuple[DataFrame, Column]:
-        """The state rows of the window that ends with the interval, and the bytes of a row."""
-        state = read_newest_state(self.spark, self.pipeline.tables, self.epoch.state_version)
-        state = state.where(F.col("interval_id") >= oldest_needed(self.interval, self.pipeline.operator.window))
-        return state, row_bytes(state)
-
-    def _held(self) -> dict[int, int]:
-        """Bytes of state that lie on each channel, whatever their keys' channels are."""
-        state, size = self._window()
-        found = state.groupBy("channel").agg(F.sum(size).alias("bytes")).collect()
-        return {row["channel"]: row["bytes"] for row in found}
-
-
-def _sums(table: pa.Table, by: str, what: str) -> dict[int, Any]:
-    found = table.group_by(by).aggregate([(what, "sum")]).to_pylist()
-    return {row[by]: row[f"{what}_sum"] for row in found}
+    def _state(self) -> DataFrame:
+        return read_state(self.spark, self.pipeline.tables, self.epoch.state_version)

@@ -1,21 +1,23 @@
 """make_plan: the next partitioning function from the interval's statistics. Starts no Spark.
 
-Leaves `plan_moves`, `functions` and, last, the row of `plans` that names them. Made again for the same interval and epoch it gives the
+Leaves `plan_moves`, `functions` and, last, the row of `plans` that names them. Made again for the same interval and function it gives the
 same plan and changes nothing; nothing is moved here.
 """
 
 from __future__ import annotations
 
-from rebalance.errors import OrderError, QualityError
+from rebalance.errors import OrderError
+from rebalance.partition import PartitionFunction
 from rebalance.pipeline.file import Pipeline
 from rebalance.pipeline.intervals import Interval
 from rebalance.planning.decide import decide
 from rebalance.planning.model import Decision, Plan, Request
+from rebalance.quality.runs import require_passed
 from rebalance.steps.faults import checkpoint
 from rebalance.storage import control
-from rebalance.storage.epochs import Epoch, current_epoch, epoch_of, load_function, store_function
+from rebalance.storage.epochs import current_epoch, load_function, store_function
 from rebalance.storage.lock import writer_lock
-from rebalance.storage.plans import is_stored, plan_id_of, store_moves, store_no_plan, store_plan
+from rebalance.storage.plans import carried_out_for, is_stored, plan_id_of, store_moves, store_plan
 from rebalance.storage.statistics import make_request
 
 
@@ -23,58 +25,37 @@ def make_plan(pipeline: Pipeline, interval: Interval) -> str:
     """Plan for one interval; returns the decision and its reason in a sentence."""
     root = pipeline.tables
     with writer_lock(root):
-        carried_out = epoch_of(root, interval.id, "migrate", "keep")
-        if carried_out:
-            return f"interval {interval.id} was planned and carried out already (epoch {carried_out.epoch}); nothing changed"
-        epoch = _active_epoch(root, interval)
-        if epoch.interval_id != interval.id:
-            reason = (
-                f"superseded: interval {epoch.interval_id} is processed already, and plans use the newest statistics"
-            )
-            store_no_plan(root, interval.id, epoch, reason=reason)
-            checkpoint("make_plan: plan stored")
-            return f"keep: {reason}"
-        _require_quality(root, interval)
-        request, plan = plan_for(pipeline, interval, epoch)
-        _store(pipeline, epoch, request, plan)
+        done = carried_out_for(root, interval.id)
+        if done:
+            return f"interval {interval.id} was planned and carried out already (epoch {done.epoch}); nothing changed"
+        epoch = current_epoch(root)
+        if epoch is None or not control.has_rows(root, "interval_stats", interval.id):
+            raise OrderError(f"interval {interval.id} has no statistics yet. Run collect_stats first.")
+        if epoch.interval_id > interval.id:
+            return f"nothing planned: interval {epoch.interval_id} is processed already, and plans use the newest statistics; nothing changed"
+        require_passed(root, interval.id)
+        active = load_function(root, epoch.function_version)
+        request, plan = plan_for(pipeline, interval, active)
+        _store(pipeline, interval, active.version, request, plan)
         return f"{plan.decision}: {plan.reason}"
 
 
-def plan_for(pipeline: Pipeline, interval: Interval, epoch: Epoch) -> tuple[Request, Plan]:
+def plan_for(pipeline: Pipeline, interval: Interval, active: PartitionFunction) -> tuple[Request, Plan]:
     """The plan for an interval's statistics, without writing anything."""
-    function = load_function(pipeline.tables, epoch.function_version)
-    request = make_request(pipeline, function, interval.id, mergeable=pipeline.make_operator().mergeable)
-    return request, decide(pipeline.make_planner(), request, function)
+    request = make_request(pipeline, active, interval.id, mergeable=pipeline.make_operator().mergeable)
+    return request, decide(pipeline.make_planner(), request, active)
 
 
-def _active_epoch(root: str, interval: Interval) -> Epoch:
-    epoch = current_epoch(root)
-    if epoch is None or epoch_of(root, interval.id, "process") is None:
-        raise OrderError(f"interval {interval.id} is not processed yet. Run process_batch first.")
-    return epoch
-
-
-def _require_quality(root: str, interval: Interval) -> None:
-    checks = control.rows(root, "quality_runs", columns=["expectation", "success"], interval_id=interval.id)
-    failed = [check["expectation"] for check in checks if not check["success"]]
-    if not checks:
-        raise QualityError(f"the statistics of interval {interval.id} were not checked. Run check_quality first.")
-    if failed:
-        raise QualityError(
-            f"the statistics of interval {interval.id} failed {len(failed)} checks: {', '.join(failed)}. Nothing was planned."
-        )
-
-
-def _store(pipeline: Pipeline, epoch: Epoch, request: Request, plan: Plan) -> None:
+def _store(pipeline: Pipeline, interval: Interval, base: int, request: Request, plan: Plan) -> None:
     """Store moves and function first and the plan last: without its row the others mean nothing."""
-    root, interval_id, version = pipeline.tables, epoch.interval_id, epoch.function_version
+    root, version = pipeline.tables, base
     if plan.decision is Decision.APPLY:
-        plan_id = plan_id_of(interval_id, epoch)
+        plan_id = plan_id_of(interval.id, base)
         if is_stored(root, plan_id, plan.function):
             return
-        store_moves(root, interval_id, plan_id, request=request, plan=plan)
+        store_moves(root, interval.id, plan_id, request=request, plan=plan)
         checkpoint("make_plan: moves stored")
-        version = store_function(root, plan.function, interval_id).version
+        version = store_function(root, plan.function, interval.id).version
         checkpoint("make_plan: function stored")
-    store_plan(root, interval_id, epoch, plan, function_version=version)
+    store_plan(root, interval.id, base, plan, function_version=version)
     checkpoint("make_plan: plan stored")

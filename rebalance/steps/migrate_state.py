@@ -1,9 +1,12 @@
-"""migrate_state: carry out an interval's plan. One commit moves the rows, one epoch makes it visible.
+"""migrate_state: carry out a plan before the interval it serves is processed. One commit moves the rows, one epoch makes it visible.
 
-    lock → preflight (is the plan's epoch still active?) → check the moves → one DML → verify → publish the epoch → unlock
+    lock → preflight (is the plan's base function still active?) → one DML, checked before and after → publish the epoch → unlock
 
 A crash anywhere leaves the old epoch or the new one. Run again, the leftovers are rolled back and the move is made anew, or, with
 the epoch published, nothing is done. Rows of keys that do not move are neither read into nor written by the commit.
+
+A plan is the difference of two functions, so an approved one stays good while intervals go by: which keys it moves is asked of the
+newest statistics, which know every key that holds state.
 """
 
 from __future__ import annotations
@@ -12,112 +15,136 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from rebalance.errors import MigrationError, OrderError, StalePlanError
+from rebalance.errors import OrderError, StalePlanError
+from rebalance.partition import PartitionFunction
 from rebalance.pipeline.file import Pipeline
 from rebalance.pipeline.intervals import Interval
 from rebalance.steps.faults import checkpoint
-from rebalance.storage.epochs import Epoch, Kind, current_epoch, epoch_of, load_function, publish
+from rebalance.storage import control
+from rebalance.storage.approvals import is_approved
+from rebalance.storage.epochs import Epoch, current_epoch, load_function, publish
+from rebalance.storage.held import rows_processed
 from rebalance.storage.lock import writer_lock
-from rebalance.storage.plans import moves_with_state, newest_plan
+from rebalance.storage.plans import applicable_plans, carried_out_for, plans_of
+from rebalance.storage.statistics import channels_of, read_key_stats
 
-#: Up to this many keys are moved by an UPDATE that names them (two scans of the touched channels), more by a MERGE (three).
-LITERAL_KEYS = 2000
+_KNOWN = ("key", "slot", "tuples", "held_rows")
 
 
 def migrate_state(pipeline: Pipeline, interval: Interval) -> str:
-    """Carry out one interval's plan; returns what was done in a sentence."""
+    """Carry out one interval's plan, or one that was approved since; returns what was done in a sentence."""
     root = pipeline.tables
     with writer_lock(root):
-        done = epoch_of(root, interval.id, "migrate", "keep")
+        done = carried_out_for(root, interval.id)
         if done:
             return f"the plan of interval {interval.id} was carried out already (epoch {done.epoch}); nothing changed"
-        migration = _preflight(pipeline, interval)
-        if migration.epoch.interval_id != interval.id:
-            return f"nothing to do: {migration.plan['reason']}"
-        if migration.plan["decision"] != "apply" or pipeline.planning.mode == "shadow":
-            return migration.keep()
-        return migration.apply()
+        epoch, plans = current_epoch(root), plans_of(root, interval.id)
+        if epoch is None or not plans:
+            raise OrderError(f"interval {interval.id} has no plan yet. Run make_plan first.")
+        newest = plans[-1]
+        if pipeline.planning.mode == "approve":
+            return _migrate_approved(pipeline, interval, epoch, newest)
+        if newest["decision"] != "apply":
+            return f"nothing moved: {newest['reason']}"
+        if pipeline.planning.mode == "shadow":
+            return f"nothing moved (mode is shadow), would have: {newest['reason']}"
+        return Migration(pipeline, interval, epoch, newest).carry_out()
 
 
-def _preflight(pipeline: Pipeline, interval: Interval) -> Migration:
-    """The interval's newest plan on the active epoch, which must be the one it was made on."""
-    plan, epoch = newest_plan(pipeline.tables, interval.id), current_epoch(pipeline.tables)
-    if plan is None or epoch is None:
-        raise OrderError(f"interval {interval.id} has no plan yet. Run make_plan first.")
-    if plan["base_epoch"] != epoch.epoch:
-        raise StalePlanError(
-            f"plan {plan['plan_id']} was made on epoch {plan['base_epoch']}, but epoch {epoch.epoch} is active. "
-            "Nothing was moved. Run make_plan again."
-        )
-    return Migration(pipeline, epoch, plan)
+def _migrate_approved(pipeline: Pipeline, interval: Interval, epoch: Epoch, newest: dict[str, Any]) -> str:
+    """Carry out the newest plan that somebody has approved, whichever interval it was made for."""
+    root = pipeline.tables
+    for plan in applicable_plans(root, epoch.function_version):
+        if is_approved(root, plan["plan_id"], load_function(root, plan["function_version"]).digest()):
+            return Migration(pipeline, interval, epoch, plan).carry_out()
+    if newest["decision"] != "apply":
+        return f"nothing moved: {newest['reason']}"
+    return (
+        f"nothing moved: plan {newest['plan_id']} waits for approval (rebalance approve {pipeline.name}). "
+        f"Once approved it is carried out by the next interval. {newest['reason']}"
+    )
 
 
 @dataclass(frozen=True)
 class Migration:
-    """A plan on its way: a row of `plans`, and the epoch it was made on."""
+    """A plan on its way: a row of `plans`, and the interval whose statistics tell which keys it moves."""
 
     pipeline: Pipeline
+    interval: Interval
     epoch: Epoch
     plan: dict[str, Any]
 
-    def keep(self) -> str:
-        """Publish that nothing changes."""
-        published = self._publish("keep", self.epoch.function_version, self.epoch.state_version)
-        reason = self.plan["reason"]
-        why = f"mode is shadow, would have: {reason}" if self.plan["decision"] == "apply" else reason
-        return f"nothing moved ({self.pipeline.planning.mode}): {why}; epoch {published}"
-
-    def apply(self) -> str:
-        """Move the rows, verify, and publish the new function with the state it goes with."""
-        moves = moves_with_state(self.pipeline.tables, self.plan["plan_id"])
-        if moves.num_rows == 0:
-            version, what = self.epoch.state_version, "no key with state changes its channel"
-        else:
-            version, what = self._move(moves)
+    def carry_out(self) -> str:
+        """Move the rows, verified, and publish the new function with the state it goes with."""
+        root, epoch, plan = self.pipeline.tables, self.epoch, self.plan
+        if plan["base_function"] != epoch.function_version:
+            raise StalePlanError(
+                f"plan {plan['plan_id']} changes function v{plan['base_function']}, but v{epoch.function_version} is active. "
+                "Nothing was moved. The next interval plans again."
+            )
+        moves = self._moves(load_function(root, epoch.function_version), load_function(root, plan["function_version"]))
+        version, what = (
+            self._move(moves) if moves.num_rows else (epoch.state_version, "no key with state changes its channel")
+        )
         checkpoint("migrate_state: verified")
-        published = self._publish("migrate", self.plan["function_version"], version)
-        return f"{what}; function v{self.plan['function_version']} is active, epoch {published}"
-
-    def _publish(self, kind: Kind, function_version: int, state_version: int) -> int:
         published = publish(
-            self.pipeline.tables,
-            self.epoch,
-            kind=kind,
-            interval_id=self.epoch.interval_id,
-            function_version=function_version,
-            state_version=state_version,
-            plan_id=self.plan["plan_id"],
+            root,
+            epoch,
+            kind="migrate",
+            interval_id=epoch.interval_id,
+            function_version=plan["function_version"],
+            state_version=version,
+            plan_id=plan["plan_id"],
         )
         checkpoint("migrate_state: epoch published")
-        return published.epoch
+        return f"{what}; function v{plan['function_version']} is active, epoch {published.epoch}"
+
+    def _moves(self, active: PartitionFunction, planned: PartitionFunction) -> pa.Table:
+        """Every key with state whose channel differs between the two functions."""
+        if self.pipeline.planning.consistency == "merge" or self.epoch.state_version < 0:
+            return pa.table({"key": [], "from_channel": [], "to_channel": []})
+        stats = read_key_stats(self.pipeline.tables, self.interval.id, _KNOWN)
+        before, after = channels_of(active, stats), channels_of(planned, stats)
+        holds = stats["held_rows"].to_numpy() > 0
+        if self._is_processed():
+            holds |= stats["tuples"].to_numpy() > 0
+        moved = np.flatnonzero((before != after) & holds)
+        return pa.table({"key": stats["key"].take(moved), "from_channel": before[moved], "to_channel": after[moved]})
+
+    def _is_processed(self) -> bool:
+        """Whether the state has the interval's rows by now; refuses statistics that do not know every key of the state."""
+        root, newest = self.pipeline.tables, self.epoch.interval_id
+        (counted,) = control.rows(root, "interval_stats", interval_id=self.interval.id)
+        if counted["state_newest"] == newest:
+            return False
+        if newest == self.interval.id and rows_processed(root, self.interval) == counted["rows"]:
+            return True
+        raise StalePlanError(
+            f"interval {self.interval.id} was counted when the state ended with interval {counted['state_newest'] or 'none'}; "
+            f"now it ends with {newest}. Nothing was moved. The next interval plans again."
+        )
 
     def _move(self, moves: pa.Table) -> tuple[int, str]:
         """Move the rows in one verified commit; returns the state's new version and what was done."""
         # Imported here: a plan that moves nothing must not start Spark.
-        from rebalance.spark.fingerprint import check_counts, check_end, check_start, fingerprint
-        from rebalance.spark.move import typed_moves, update_channels
+        from rebalance.spark.move import move_rows
         from rebalance.spark.session import spark_session
-        from rebalance.storage.state import read_newest_state, roll_back
+        from rebalance.storage.state import head_version, roll_back
 
         root, epoch, spark = self.pipeline.tables, self.epoch, spark_session(self.pipeline)
         roll_back(spark, root, epoch)
         checkpoint("migrate_state: rolled back")
-        key_type = load_function(root, epoch.function_version).key_type
-        moves = typed_moves(moves, key_type)
-        frame = spark.createDataFrame(moves)
-        touched = sorted({*moves["from_channel"].to_pylist(), *moves["to_channel"].to_pylist()})
-        planned = check_start(fingerprint(read_newest_state(spark, root, epoch.state_version), frame, touched), moves)
-        checkpoint("migrate_state: moves checked")
-        metadata = json.dumps({"verb": "migrate_state", "plan": self.plan["plan_id"]})
-        version = update_channels(spark, root, moves, metadata=metadata, literal=moves.num_rows <= LITERAL_KEYS)
-        checkpoint("migrate_state: rows moved")
-        if version <= epoch.state_version:
-            raise MigrationError(
-                f"plan {self.plan['plan_id']} moved nothing: the state is still at version {version}. Run the step again."
-            )
-        check_end(planned, fingerprint(read_newest_state(spark, root, version), frame, touched))
-        check_counts(spark, root, version, planned)
-        return version, f"{pc.sum(planned['rows']).as_py():,} rows of {moves.num_rows:,} keys moved to other channels"
+        moved = move_rows(
+            spark,
+            root,
+            moves,
+            key_type=load_function(root, epoch.function_version).key_type,
+            # Not the epoch's: rolling back makes a version of its own.
+            version=head_version(root),
+            metadata=json.dumps({"verb": "migrate_state", "plan": self.plan["plan_id"]}),
+            moment=lambda name: checkpoint(f"migrate_state: {name}"),
+        )
+        return moved.version, f"{moved.rows:,} rows of {moves.num_rows:,} keys moved to other channels"

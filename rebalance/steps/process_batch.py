@@ -1,84 +1,77 @@
-"""process_batch: an interval's events and the window's state, placed by the active function, through the operator.
+"""process_batch: an interval's events, placed by the active function, and the window's state where it lies, through the operator.
 
-Leaves `results`, `key_counts`, `state` and `batches`, and publishes an epoch. Every table is replaced for this interval alone, so a
-killed run is simply run again; an interval that has its epoch is done and is left alone.
+Leaves `results`, `state` and `batches`, and publishes an epoch. Only the events are exchanged, once: results and the interval's state rows
+come from that exchange. Every table is replaced for this interval alone, so a killed run is simply run again; an interval that has its
+epoch is done and is left alone.
 """
 
 from __future__ import annotations
 
+import logging
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 
+import numpy as np
+import pyarrow as pa
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, Observation, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from rebalance.errors import ConfigError, OrderError, SourceError
-from rebalance.operators import Operator
-from rebalance.partition import KeyType, PartitionFunction, consistent_ring
+from rebalance.errors import ConfigError, OperatorError
+from rebalance.operators import AnyOperator, KeyedFunction
+from rebalance.partition import PartitionFunction
 from rebalance.pipeline.file import Pipeline
 from rebalance.pipeline.intervals import Interval
-from rebalance.planning.interface import first_function
+from rebalance.spark.in_place import InternalsMissingError
+from rebalance.spark.keyed import KeyedWork, function_error, state_columns
 from rebalance.spark.per_key import Frames, PerKey, check_splittable
-from rebalance.spark.placement import placing_session
-from rebalance.spark.routing import NULL_KEY, SALT, key_column, key_type_of, route, salt_of
+from rebalance.spark.placement import Placing, placing_session
+from rebalance.spark.routing import SALT, key_type_of
+from rebalance.spark.rows import rows_of
 from rebalance.spark.session import spark_session
-from rebalance.spark.source import count_null_keys, events_of, read_source
-from rebalance.spark.task_times import job_group, task_seconds
+from rebalance.spark.source import events_of, explained, read_source
+from rebalance.spark.task_times import ChannelWork, channel_work, job_group
 from rebalance.steps.faults import checkpoint
+from rebalance.steps.start import active_epoch
 from rebalance.storage import control
-from rebalance.storage.epochs import Epoch, current_epoch, epoch_of, load_function, publish, store_function
-from rebalance.storage.interval_tables import write_interval
+from rebalance.storage.epochs import Epoch, load_function, processed, publish
 from rebalance.storage.lock import writer_lock
-from rebalance.storage.state import check_columns, oldest_needed, read_state, roll_back, write_state
+from rebalance.storage.results import write_results
+from rebalance.storage.schemas import SCHEMAS
+from rebalance.storage.state import (
+    check_channels,
+    check_columns,
+    fold_due,
+    oldest_needed,
+    prepare_state,
+    read_state,
+    roll_back,
+    write_state,
+)
+from rebalance.storage.statistics import loads_under, read_key_stats
+
+log = logging.getLogger("rebalance")
 
 
 def process_batch(pipeline: Pipeline, interval: Interval) -> str:
     """Process one interval; returns what was done in a sentence."""
     with writer_lock(pipeline.tables):
-        done = epoch_of(pipeline.tables, interval.id, "process")
+        done = processed(pipeline.tables, interval.id)
         if done:
             return f"interval {interval.id} was processed already (epoch {done.epoch}); nothing changed"
         started = time.perf_counter()
         spark = placing_session(spark_session(pipeline))
         events = events_of(read_source(spark, pipeline), pipeline, interval)
-        epoch = _active_epoch(pipeline, interval, key_type_of(events, pipeline.source.key))
+        epoch = active_epoch(pipeline, interval, key_type_of(events, pipeline.source.key))
         roll_back(spark, pipeline.tables, epoch)
         _check_consistency(pipeline)
         batch = Batch(pipeline, interval, epoch, load_function(pipeline.tables, epoch.function_version), spark)
         try:
-            seconds = batch.run(events)
+            batch.run(events)
         except PySparkException as error:
-            if NULL_KEY in str(error):
-                raise _null_keys(events, pipeline, interval) from None
-            raise
-        return batch.publish(seconds, time.perf_counter() - started)
-
-
-def _active_epoch(pipeline: Pipeline, interval: Interval, key_type: KeyType) -> Epoch:
-    """The epoch to build on; the first interval of a pipeline starts it with a ring alone."""
-    epoch = current_epoch(pipeline.tables)
-    if epoch is None:
-        channels = pipeline.channels
-        ring = consistent_ring(channels.count, replicas=channels.replicas, excluded=channels.excluded)
-        plain = PartitionFunction(version=0, channels=channels.count, slots=ring, key_type=key_type)
-        first = first_function(pipeline.make_planner(), plain, channels.excluded)
-        stored = store_function(pipeline.tables, first, interval.id)
-        return publish(pipeline.tables, None, kind="start", function_version=stored.version, state_version=-1)
-    if epoch.interval_id > interval.id:
-        raise OrderError(
-            f"interval {interval.id} comes before {epoch.interval_id}, which is processed already: state is built in the order of time. "
-            "Run intervals in order; to start over, use an empty table root."
-        )
-    return epoch
-
-
-def _null_keys(events: DataFrame, pipeline: Pipeline, interval: Interval) -> SourceError:
-    nulls = count_null_keys(events, pipeline)
-    return SourceError(
-        f"{nulls:,} events of interval {interval} have no key ({' + '.join(pipeline.source.key)} is null). Nothing was written. "
-        "Filter or fill them in the source, or name another key column."
-    )
+            raise function_error(error) or explained(error, events, pipeline, interval) from None
+        return batch.publish(time.perf_counter() - started)
 
 
 @dataclass
@@ -90,47 +83,129 @@ class Batch:
     epoch: Epoch
     function: PartitionFunction
     spark: SparkSession
+    work: ChannelWork = field(init=False)
+    state_version: int = field(init=False)
 
     def frames(self, events: DataFrame) -> Frames:
-        """What the interval is to be turned into; all of it hangs on one placement."""
+        """What the interval is to be turned into; all of it hangs on one exchange."""
         operator = self.pipeline.make_operator()
-        self.read, self.used = Observation("read"), Observation("used")
-        stays = self.pipeline.planning.consistency == "merge"
-        rows = self._rows(events, operator, stays)
-        return PerKey(operator, self.function, self.interval.id).frames(rows, state_stays=stays)
+        rows = rows_of(events, self.pipeline, operator, self.function.key_type)
+        check_splittable(rows, operator, self.pipeline.make_planner(), self.function)
+        older = self._older_state(rows, operator)
+        if self.pipeline.spark.state_in_place:
+            try:
+                return self._placed(operator, rows, older, in_place=True)
+            except InternalsMissingError as missing:
+                log.warning("state is exchanged with the rows: this Spark cannot read it in place (%s)", missing)
+        return self._placed(operator, rows, older, in_place=False)
 
-    def run(self, events: DataFrame) -> list[float]:
-        """Write all tables of the interval; returns the seconds each channel's task took."""
-        root, frames = self.pipeline.tables, self.frames(events)
+    def _placed(self, operator: AnyOperator, rows: DataFrame, older: DataFrame | None, *, in_place: bool) -> Frames:
+        placing = Placing(self.function.channels, in_place)
+        if isinstance(operator, KeyedFunction):
+            return KeyedWork(operator, self.function, self.interval, placing).frames(rows, older, fold=self.folds)
+        return PerKey(operator, self.function, self.interval.id, placing).frames(
+            rows, older, state_stays=self._state_stays
+        )
+
+    @property
+    def _state_stays(self) -> bool:
+        return self.pipeline.planning.consistency == "merge"
+
+    @property
+    def _keeps_state(self) -> bool:
+        return self.pipeline.operator.horizon != 1
+
+    @cached_property
+    def folds(self) -> bool:
+        """Whether this interval writes the whole state anew."""
+        has_log = self.pipeline.operator.horizon is None and self.epoch.state_version >= 0
+        return has_log and fold_due(self.pipeline.tables, self.epoch.state_version)
+
+    def _older_state(self, rows: DataFrame, operator: AnyOperator) -> DataFrame | None:
+        """The window's state rows, unread; None if there are none."""
+        root, version = self.pipeline.tables, self.epoch.state_version
+        if version < 0 or not self._keeps_state:
+            return None
+        stored = read_state(self.spark, root, version)
+        ours = rows.drop(SALT).schema
+        if isinstance(operator, KeyedFunction):
+            ours = state_columns(operator, ours["key"].dataType)
+        check_columns(ours, stored.schema)
+        if not self._state_stays:
+            check_channels(root, version, self.function.channels)
+        return stored.where(
+            (F.col("interval_id") >= self._oldest(self.interval)) & (F.col("interval_id") < self.interval.id)
+        )
+
+    def _oldest(self, interval: Interval) -> str:
+        """Id of the first interval whose state this one needs; every id comes after the empty one."""
+        window = self.pipeline.operator.horizon
+        return "" if window is None else oldest_needed(interval, window)
+
+    def run(self, events: DataFrame) -> None:
+        """Write results and state of the interval, and measure the channels' tasks."""
+        frames = self.frames(events)
+        if self._keeps_state:
+            prepare_state(frames.state, self.pipeline.tables, deletion_vectors=self.pipeline.deletion_vectors)
         try:
             with job_group(self.spark, f"process_batch {self.interval.id}") as group:
-                write_interval(frames.results, root, "results", self.interval.id)
-                seconds = task_seconds(self.spark, group, self.function.channels)
-            checkpoint("process_batch: results written")
-            write_interval(frames.counts, root, "key_counts", self.interval.id)
-            checkpoint("process_batch: key_counts written")
-            self.state_version = write_state(
-                frames.state,
-                root,
-                self.interval,
-                window=self.pipeline.operator.window,
-                deletion_vectors=self.pipeline.deletion_vectors,
-            )
-            checkpoint("process_batch: state written")
+                kept = self._write(frames)
+                self.work = channel_work(self.spark, group, self.function.channels, state_in_place=frames.in_place)
+            if frames.costs is not None:
+                self._store_costs(frames.costs.toArrow())
         finally:
             frames.release()
-        return seconds
+        if self._keeps_state:
+            self._check_kept(kept)
+        checkpoint("process_batch: state written")
 
-    def publish(self, task_seconds: list[float], seconds: float) -> str:
+    def _write(self, frames: Frames) -> int:
+        """Write results and state; returns how many rows of state there are."""
+        root, kept = self.pipeline.tables, 0
+        self.state_version = self.epoch.state_version
+        write_results(frames.results, root, self.interval)
+        checkpoint("process_batch: results written")
+        if self._keeps_state:
+            needed = self.interval.id if self.folds else self._oldest(self.interval.shifted(1))
+            self.state_version, kept = write_state(frames.state, root, self.interval, needed=needed)
+        return kept
+
+    def _store_costs(self, costs: pa.Table) -> None:
+        """What the function took. It knows the channels' rows better than Spark, whose tasks may read them twice."""
+        rows = np.bincount(costs["channel"].to_numpy(), costs["rows"].to_numpy(), self.function.channels)
+        self.work.rows, self.work.measured = [int(count) for count in rows], True
+        try:
+            content = costs.drop_columns(["channel"]).append_column(
+                "interval_id", pa.repeat(self.interval.id, costs.num_rows)
+            )
+            content = content.select(SCHEMAS["key_costs"].names).sort_by("key")
+            control.replace(self.pipeline.tables, "key_costs", content, interval_id=self.interval.id)
+        except Exception as error:
+            log.warning("what keys cost in %s was not stored: %s", self.interval.id, error)
+
+    def _check_kept(self, rows: int) -> None:
+        """Refuse an operator that says it keeps its rows and does not: what is counted would not be what is held."""
+        operator = self.pipeline.make_operator()
+        if operator.keeps_rows and self.work.measured and rows != sum(self.work.rows):
+            raise OperatorError(
+                f"operator {operator.name!r} has keeps_rows = True, but of {sum(self.work.rows):,} rows it kept {rows:,}. "
+                "Set it to False, or keep every row in `state`."
+            )
+
+    def publish(self, seconds: float) -> str:
         """Record the batch and make its state the active one."""
-        root, read = self.pipeline.tables, int(self.read.get["n"])
+        root, rows = self.pipeline.tables, sum(self.work.rows)
         batch = {
             "interval_id": self.interval.id,
-            "events": read,
-            "rows": int(self.used.get["n"]),
+            "function_version": self.function.version,
+            "rows": rows,
             "seconds": seconds,
-            "task_seconds": task_seconds,
+            "tuples": self.work.rows,
+            "task_seconds": self.work.seconds,
+            "loads": self._loads(),
+            "spilled_bytes": self.work.spilled,
             "consistency": self.pipeline.planning.consistency,
+            "folded": self.folds,
         }
         control.replace(root, "batches", [batch], interval_id=self.interval.id)
         checkpoint("process_batch: batch recorded")
@@ -144,32 +219,24 @@ class Batch:
         )
         checkpoint("process_batch: epoch published")
         return (
-            f"{read:,} events of {self.interval} processed on {self.function.channels} channels "
-            f"under function v{self.function.version} in {seconds:.1f} s; epoch {published.epoch}"
+            f"{rows:,} rows of {self.interval} processed on {self.function.channels} channels "
+            f"under function v{self.function.version} in {seconds:.1f} s; epoch {published.epoch}{self._hint()}"
         )
 
-    def _rows(self, events: DataFrame, operator: Operator, state_stays: bool) -> DataFrame:
-        """The interval's rows by the function, and the window's state rows where they are."""
-        keyed = events.observe(self.read, F.count(F.lit(1)).alias("n")).withColumns(
-            {
-                "key": key_column(events, self.pipeline.source.key, self.function.key_type),
-                # Before the operator narrows the columns. Where nothing is split, Spark leaves it out again.
-                SALT: salt_of(events),
-            }
+    def _loads(self) -> list[float]:
+        """Each channel's load under the function, by the interval's statistics; none if it was not counted."""
+        if not control.has_rows(self.pipeline.tables, "interval_stats", self.interval.id):
+            return []
+        stats = read_key_stats(self.pipeline.tables, self.interval.id)
+        return [float(load) for load in loads_under(self.function, stats)]
+
+    def _hint(self) -> str:
+        if not self.work.spilled:
+            return ""
+        return (
+            f". {self.work.spilled / 1e6:,.0f} MB did not fit into memory and went to disk: give Spark more "
+            "(spark.driver.memory on one machine, spark.executor.memory on a cluster), or use more channels"
         )
-        rows = operator.rows(keyed).observe(self.used, F.count(F.lit(1)).alias("n"))
-        check_splittable(rows, operator, self.pipeline.make_planner(), self.function)
-        new = route(rows, self.function).drop(SALT).withColumn("interval_id", F.lit(self.interval.id))
-        if self.epoch.state_version < 0:
-            return new
-        oldest = oldest_needed(self.interval, self.pipeline.operator.window)
-        stored = read_state(self.spark, self.pipeline.tables, self.epoch.state_version)
-        check_columns(new, stored)
-        window = stored.where((F.col("interval_id") >= oldest) & (F.col("interval_id") < self.interval.id))
-        if state_stays:
-            # Of channels that exist no more: any other will do, all partial states are placed anew.
-            window = window.withColumn("channel", F.pmod("channel", F.lit(self.function.channels)))
-        return new.unionByName(window)
 
 
 def _check_consistency(pipeline: Pipeline) -> None:

@@ -2,49 +2,68 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable
 
-from rebalance.errors import ConfigError
+from rebalance.errors import RebalanceError
 from rebalance.pipeline.file import Pipeline
 from rebalance.pipeline.intervals import Interval, parse_start
-from rebalance.steps import STEPS, run_step
+from rebalance.steps import RESULTS, run_step, steps_of
+
+log = logging.getLogger("rebalance")
 
 
-def run_interval(pipeline: Pipeline, interval: Interval, say: Callable[[str], object] = print) -> None:
-    """Take one interval through all steps."""
-    for step in STEPS:
+def run_interval(pipeline: Pipeline, interval: Interval, say: Callable[[str], object] = print) -> str:
+    """Take one interval through all steps; returns why it was not planned, or nothing if it was.
+
+    Results never wait for a plan: whatever goes wrong in a step that plans is a warning, and only the other steps that plan are left out.
+    """
+    trouble = ""
+    for step in steps_of(pipeline):
+        if trouble and step.name != RESULTS:
+            continue
         started = time.perf_counter()
-        done = run_step(step.name, pipeline, interval)
+        try:
+            done = run_step(step.name, pipeline, interval)
+        except Exception as error:
+            if step.name == RESULTS:
+                raise
+            trouble = f"{step.name}: {type(error).__name__}: {error}"
+            done = f"WARNING, not planned: {type(error).__name__}: {error}"
+            if not isinstance(error, RebalanceError):
+                log.warning("%s of %s failed", step.name, interval.id, exc_info=error)
         say(f"{interval.id} {step.name:13} {time.perf_counter() - started:5.1f} s  {done}")
+    return trouble
 
 
 def run_intervals(
     pipeline: Pipeline, *, first: Interval | None = None, count: int | None = None, say: Callable[[str], object] = print
 ) -> int:
-    """Run `count` intervals, or as many as have data; returns how many."""
-    if pipeline.planning.mode == "approve":
-        raise ConfigError(
-            "planning.mode = 'approve' waits for a person in Airflow. Run the pipeline there, or set mode to 'auto' or 'shadow'."
-        )
+    """Run `count` intervals, or as many as have data, and say which of them were not planned; returns how many have results."""
     interval = first or next_interval(pipeline)
     last = interval.shifted(count - 1) if count is not None else last_interval(pipeline)
-    done = 0
+    done, unplanned = 0, {}
     while interval <= last:
-        run_interval(pipeline, interval, say)
+        trouble = run_interval(pipeline, interval, say)
+        if trouble:
+            unplanned[interval.id] = trouble
         interval, done = interval.shifted(1), done + 1
+    if unplanned:
+        say(f"{len(unplanned)} of {done} intervals were not planned; their results are complete:")
+        for interval_id, trouble in unplanned.items():
+            say(f"  {interval_id} {trouble}")
     return done
 
 
 def next_interval(pipeline: Pipeline) -> Interval:
-    """The interval to run next: the first that did not go through all steps."""
-    from rebalance.storage.epochs import current_epoch
+    """The interval to run next: the one after the last that has results."""
+    from rebalance.storage.epochs import all_epochs
 
-    epoch = current_epoch(pipeline.tables)
-    if epoch is None or not epoch.interval_id:
+    processed = [epoch.interval_id for epoch in all_epochs(pipeline.tables) if epoch.kind == "process"]
+    if not processed:
         return pipeline.interval_at(pipeline.interval.first)
-    newest = pipeline.interval_at(parse_start(epoch.interval_id))
-    return newest if epoch.kind == "process" else newest.shifted(1)
+    return pipeline.interval_at(parse_start(processed[-1])).shifted(1)
 
 
 def last_interval(pipeline: Pipeline) -> Interval:

@@ -1,7 +1,7 @@
 """The small tables, written and read through delta-rs: no JVM, 10 to 20 ms a commit.
 
-What grows with the data (results, state, key_counts, key_stats) is written by Spark; what is small is here. All are plain Delta
-tables that Spark, polars and DuckDB read too; no deletion vectors, no other reader features.
+What grows with the events (results, state) is written by Spark; what is small, or comes to the planner anyway (key_stats), is here. All
+are plain Delta tables that Spark, polars and DuckDB read too; no deletion vectors, no other reader features.
 """
 
 from __future__ import annotations
@@ -20,8 +20,10 @@ from rebalance.storage.schemas import SCHEMAS, has_own_keys, schema_of
 Value = str | int
 #: A control table is compacted every this many commits, so that reading it does not slow down with the intervals.
 _COMPACT_EVERY = 50
-#: Not compacted: one large row a version, looked up one at a time, which file statistics make cheap.
-_NEVER_COMPACTED = ("functions",)
+#: Large tables of which one interval is read at a time: partitioned by it.
+_BY_INTERVAL = ("key_stats", "key_costs")
+#: Not compacted: one large row a version, looked up one at a time, which file statistics make cheap; one file an interval anyway.
+_NEVER_COMPACTED = ("functions", *_BY_INTERVAL)
 
 
 def table_path(root: str, table: str) -> str:
@@ -32,15 +34,6 @@ def table_path(root: str, table: str) -> str:
 def exists(root: str, table: str) -> bool:
     """Whether the table has been written yet."""
     return DeltaTable.is_deltatable(table_path(root, table))
-
-
-def has_interval(root: str, table: str, interval_id: str) -> bool:
-    """Whether a table partitioned by interval_id holds files of that interval; reads the log only."""
-    if not exists(root, table):
-        return False
-    return bool(
-        DeltaTable(table_path(root, table)).file_uris(file_pruning_predicate=[("interval_id", "=", interval_id)])
-    )
 
 
 def has_rows(root: str, table: str, interval_id: str) -> bool:
@@ -111,12 +104,20 @@ def replace(root: str, table: str, content: list[dict[str, Any]] | pa.Table, **w
     _write(root, table, content, mode="overwrite", predicate=f'"{column}" = {_literals(value)}')
 
 
+def delete(root: str, table: str, **where: Value) -> None:
+    """Remove the rows whose column equals the value (one column), in one atomic commit."""
+    ((column, value),) = where.items()
+    DeltaTable(table_path(root, table)).delete(f'"{column}" = {_literals(value)}')
+
+
 def _write(root: str, table: str, content: list[dict[str, Any]] | pa.Table, **how: Any) -> None:
     data = content if isinstance(content, pa.Table) else pa.Table.from_pylist(content, schema=SCHEMAS[table])
     path = table_path(root, table)
     if "://" not in path:
         Path(path).mkdir(parents=True, exist_ok=True)
-    write_deltalake(path, data.cast(SCHEMAS[table]), **how)
+    key_type: KeyType = "long" if has_own_keys(table) and pa.types.is_integer(data["key"].type) else "string"
+    partition_by = ["interval_id"] if table in _BY_INTERVAL else None
+    write_deltalake(path, data.cast(schema_of(table, key_type)), partition_by=partition_by, **how)
     delta = DeltaTable(path)
     if delta.version() and delta.version() % _COMPACT_EVERY == 0:
         if table not in _NEVER_COMPACTED:

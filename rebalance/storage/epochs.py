@@ -7,6 +7,7 @@ leftovers of the crashed step are rolled back by the next writer (`rebalance.sto
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Literal
@@ -15,7 +16,7 @@ from rebalance.errors import RebalanceError, StalePlanError
 from rebalance.partition import PartitionFunction
 from rebalance.storage import control
 
-Kind = Literal["start", "process", "migrate", "keep"]
+Kind = Literal["start", "process", "migrate"]
 
 
 @dataclass(frozen=True)
@@ -23,14 +24,14 @@ class Epoch:
     """One published state of a pipeline."""
 
     epoch: int
-    #: What published it: the first start, an interval's processing, a migration, or a plan that moved nothing.
+    #: What published it: the first start, an interval's processing, or a migration.
     kind: Kind
-    #: The interval it belongs to; empty for `start`.
+    #: The newest interval whose rows are in the state; empty before the first.
     interval_id: str
     function_version: int
     #: Version of the Delta table `state`; -1 before it exists.
     state_version: int
-    #: The plan a `migrate` or `keep` epoch carried out; empty otherwise.
+    #: The plan a `migrate` epoch carried out; empty otherwise.
     plan_id: str
     published_at: datetime
 
@@ -46,9 +47,15 @@ def current_epoch(root: str) -> Epoch | None:
     return epochs[-1] if epochs else None
 
 
-def epoch_of(root: str, interval_id: str, *kinds: Kind) -> Epoch | None:
-    """The epoch that one of these kinds of steps published for an interval, if it did."""
-    found = control.rows(root, "epochs", interval_id=interval_id, kind=kinds)
+def processed(root: str, interval_id: str) -> Epoch | None:
+    """The epoch that the interval's processing published, if it did."""
+    found = control.rows(root, "epochs", interval_id=interval_id, kind="process")
+    return Epoch(**found[-1]) if found else None
+
+
+def carried_out(root: str, plan_ids: Sequence[str]) -> Epoch | None:
+    """The epoch of the migration that carried out one of these plans, if one did."""
+    found = control.rows(root, "epochs", plan_id=list(plan_ids), kind="migrate") if plan_ids else []
     return Epoch(**found[-1]) if found else None
 
 

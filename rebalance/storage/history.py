@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from rebalance.storage import control
 from rebalance.storage.epochs import all_epochs
@@ -13,25 +14,25 @@ class IntervalRecord:
     """One interval as a person wants to see it; loads are per channel, in channel order."""
 
     interval_id: str
-    events: int
-    #: Loads as the ring alone would have them, and as they were under the active function.
+    rows: int
+    #: Loads as the ring alone would have them, as the function would that was active when they were counted, as they were in the end.
     hash_loads: list[float]
+    loads_before: list[float]
     loads: list[float]
-    #: Seconds Spark measured for each channel's task.
+    #: Seconds Spark measured for each channel's tasks, and seconds the whole of process_batch took.
     task_seconds: list[float]
+    seconds: float
     planner: str
     decision: str
     reason: str
-    #: max/mean load the plan predicted on this interval's statistics.
-    predicted: float
-    #: max/mean load that the next interval then had; None while there is none.
-    reached: float | None
+    #: max/mean load the plan predicted; None if nothing was planned.
+    predicted: float | None
     routes: int
     moved_keys: int
     moved_bytes: float
     moved_share: float
-    #: What the interval's last step published: process, migrate or keep.
-    kind: str
+    #: Whether the interval's plan was carried out.
+    applied: bool
 
     @property
     def without(self) -> float:
@@ -40,7 +41,12 @@ class IntervalRecord:
 
     @property
     def before(self) -> float:
-        """max/mean load under the function that was active."""
+        """max/mean load under the function that was active before."""
+        return max_over_mean(self.loads_before)
+
+    @property
+    def reached(self) -> float:
+        """max/mean load under the function it was processed with."""
         return max_over_mean(self.loads)
 
 
@@ -55,43 +61,46 @@ def max_over_mean(values: list[float]) -> float:
 
 
 def read_history(root: str, last: int | None = None) -> list[IntervalRecord]:
-    """The processed intervals whose statistics are in, oldest first; the newest `last` ones if given."""
-    stats: dict[str, list[dict[str, float]]] = {}
-    for row in control.rows(root, "channel_stats"):
+    """The processed intervals, oldest first; the newest `last` ones if given."""
+    ids = sorted(control.read(root, "batches", columns=["interval_id"])["interval_id"].to_pylist())
+    chosen = ids[-last:] if last else ids
+    if not chosen:
+        return []
+    batches = {row["interval_id"]: row for row in control.rows(root, "batches", interval_id=chosen)}
+    stats: dict[str, list[dict[str, Any]]] = {}
+    for row in sorted(control.rows(root, "channel_stats", interval_id=chosen), key=lambda row: int(row["channel"])):
         stats.setdefault(row["interval_id"], []).append(row)
-    batches = {row["interval_id"]: row for row in control.rows(root, "batches")}
-    plans: dict[str, dict[str, object]] = {}
-    for row in sorted(control.rows(root, "plans"), key=lambda row: row["base_epoch"]):
-        plans[row["interval_id"]] = row
-    kinds = {epoch.interval_id: epoch.kind for epoch in all_epochs(root)}
-    loads = {
-        interval: [row["cost"] for row in sorted(rows, key=lambda row: row["channel"])]
-        for interval, rows in stats.items()
-    }
-    chosen = sorted(stats)[-last:] if last else sorted(stats)
-    following = dict(zip(sorted(stats), sorted(stats)[1:], strict=False))
-    records = []
-    for interval in chosen:
-        rows = sorted(stats[interval], key=lambda row: row["channel"])
-        plan = plans.get(interval, {})
-        after = following.get(interval)
-        records.append(
-            IntervalRecord(
-                interval_id=interval,
-                events=batches[interval]["events"],
-                hash_loads=[row["hash_cost"] for row in rows],
-                loads=loads[interval],
-                task_seconds=[row["task_seconds"] for row in rows],
-                planner=str(plan.get("planner", "")),
-                decision=str(plan.get("decision", "")),
-                reason=str(plan.get("reason", "")),
-                predicted=float(plan.get("skewness_after", 0.0)),  # type: ignore[arg-type]
-                reached=max_over_mean(loads[after]) if after else None,
-                routes=int(plan.get("routes", 0)),  # type: ignore[call-overload]
-                moved_keys=int(plan.get("moved_keys", 0)),  # type: ignore[call-overload]
-                moved_bytes=float(plan.get("moved_bytes", 0.0)),  # type: ignore[arg-type]
-                moved_share=float(plan.get("moved_share", 0.0)),  # type: ignore[arg-type]
-                kind=kinds.get(interval, ""),
-            )
-        )
-    return records
+    plans = _plans(root, chosen)
+    carried_out = {epoch.plan_id for epoch in all_epochs(root) if epoch.kind == "migrate"}
+    return [_record(batches[i], stats.get(i, []), plans.get(i, {}), carried_out) for i in chosen]
+
+
+def _plans(root: str, intervals: list[str]) -> dict[str, dict[str, Any]]:
+    """The newest plan of each interval."""
+    found = sorted(control.rows(root, "plans", interval_id=intervals), key=lambda row: int(row["base_function"]))
+    return {row["interval_id"]: row for row in found}
+
+
+def _record(
+    batch: dict[str, Any], stats: list[dict[str, Any]], plan: dict[str, Any], carried_out: set[str]
+) -> IntervalRecord:
+    before = [float(row["cost"]) for row in stats]
+    return IntervalRecord(
+        interval_id=batch["interval_id"],
+        rows=batch["rows"],
+        hash_loads=[float(row["hash_cost"]) for row in stats],
+        loads_before=before,
+        # Counted after it was processed, an interval was counted under the function it was processed with.
+        loads=batch["loads"] or before,
+        task_seconds=batch["task_seconds"],
+        seconds=batch["seconds"],
+        planner=plan.get("planner", ""),
+        decision=plan.get("decision", ""),
+        reason=plan.get("reason", ""),
+        predicted=plan.get("skewness_after"),
+        routes=plan.get("routes", 0),
+        moved_keys=plan.get("moved_keys", 0),
+        moved_bytes=plan.get("moved_bytes", 0.0),
+        moved_share=plan.get("moved_share", 0.0),
+        applied=plan.get("plan_id") in carried_out,
+    )

@@ -36,6 +36,10 @@ class Opened:
         """The state: interval_id, channel, key and the operator's columns."""
         from rebalance.storage.state import read_state
 
+        if self.state_version < 0:
+            raise RebalanceError(
+                f"epoch {self.epoch.epoch} of {self.root} has no state: with a window of 1 none is kept."
+            )
         return read_state(spark, self.root, self.state_version)
 
     def results(self, spark: SparkSession) -> DataFrame:

@@ -14,30 +14,18 @@ _KEY = pa.null()
 
 #: In the order in which an interval fills them.
 SCHEMAS: dict[str, pa.Schema] = {
-    # And the columns of the operator's results.
-    "results": pa.schema([("interval_id", _TEXT), ("key", _KEY)]),
-    # One row per interval, key and channel on which the key had tuples or state.
-    "key_counts": pa.schema(
+    # One row per counted interval: what was found, and what the state held then.
+    "interval_stats": pa.schema(
         [
             ("interval_id", _TEXT),
-            ("channel", _INT),
-            ("key", _KEY),
-            ("tuples", _LONG),
-            ("cost", _DOUBLE),
-        ]
-    ),
-    # And the columns of the operator's rows.
-    "state": pa.schema([("interval_id", _TEXT), ("channel", _INT), ("key", _KEY)]),
-    # One row per processed interval: what was read, and how long each channel's Spark task took.
-    "batches": pa.schema(
-        [
-            ("interval_id", _TEXT),
-            ("events", _LONG),
             ("rows", _LONG),
+            ("keys", _LONG),
+            # The function whose channels are in key_stats.
+            ("function_version", _LONG),
+            # Newest interval whose rows were in the state; empty if there was none.
+            ("state_newest", _TEXT),
+            ("window", _LONG),
             ("seconds", _DOUBLE),
-            ("task_seconds", pa.list_(_DOUBLE)),
-            # Whether state was moved to its key's channel or left where it was made and merged.
-            ("consistency", _TEXT),
         ]
     ),
     # One row per interval and key with tuples or state.
@@ -50,31 +38,40 @@ SCHEMAS: dict[str, pa.Schema] = {
             ("hash_channel", _INT),
             ("tuples", _LONG),
             ("cost", _DOUBLE),
-            # What the interval added, and what is held over the window.
+            # What the interval's own rows weigh.
             ("state_bytes", _LONG),
-            ("window_bytes", _LONG),
+            # What the state table holds of the key, and how much of it the newest interval there has added.
+            ("held_rows", _LONG),
+            ("held_bytes", _LONG),
+            ("added_rows", _LONG),
+            ("added_bytes", _LONG),
+            # Seconds a row of the key took when a function was last measured on it, the call itself left out; 0: never.
+            ("rate", _DOUBLE),
         ]
     ),
-    # One row per interval and channel.
+    # One row per interval and channel, under the function that was active when the interval was counted.
     "channel_stats": pa.schema(
         [
             ("interval_id", _TEXT),
             ("channel", _INT),
             # Keys with tuples or state here; a split key counts on each of its channels.
             ("keys", _LONG),
-            ("tuples", _LONG),
+            ("tuples", _DOUBLE),
             ("cost", _DOUBLE),
             ("hash_cost", _DOUBLE),
-            ("state_bytes", _LONG),
-            ("task_seconds", _DOUBLE),
+            ("held_bytes", _LONG),
         ]
     ),
     # One row per interval and expectation.
     "quality_runs": pa.schema(
         [
             ("interval_id", _TEXT),
+            # What was looked at: key_stats or events.
+            ("suite", _TEXT),
             ("expectation", _TEXT),
             ("column", _TEXT),
+            # What a failure does: stop or warn.
+            ("severity", _TEXT),
             ("success", pa.bool_()),
             ("bad_rows", _LONG),
             ("detail", _TEXT),
@@ -84,7 +81,7 @@ SCHEMAS: dict[str, pa.Schema] = {
         [
             ("plan_id", _TEXT),
             ("interval_id", _TEXT),
-            ("base_epoch", _LONG),
+            ("base_function", _LONG),
             ("planner", _TEXT),
             ("decision", _TEXT),
             ("reason", _TEXT),
@@ -134,6 +131,50 @@ SCHEMAS: dict[str, pa.Schema] = {
             ("routes", _ROUTES),
             ("splits", _SHARES),
             ("memo", _TEXT),
+        ]
+    ),
+    # What persons said about plans; of a plan's answers the newest counts.
+    "approvals": pa.schema(
+        [
+            ("plan_id", _TEXT),
+            # Of the function that was shown: a plan made anew with another one is not approved.
+            ("digest", _TEXT),
+            ("answer", _TEXT),
+            ("who", _TEXT),
+            ("answered_at", pa.timestamp("us", tz="UTC")),
+        ]
+    ),
+    # And the columns of the operator's results.
+    "results": pa.schema([("interval_id", _TEXT), ("key", _KEY)]),
+    # And the columns of the operator's rows.
+    "state": pa.schema([("interval_id", _TEXT), ("channel", _INT), ("key", _KEY)]),
+    # One row per processed interval, with lists over the channels: what each got, and how long its Spark task took.
+    "batches": pa.schema(
+        [
+            ("interval_id", _TEXT),
+            ("function_version", _LONG),
+            ("rows", _LONG),
+            ("seconds", _DOUBLE),
+            # As Spark's own metrics have it; empty if it had none.
+            ("tuples", pa.list_(_LONG)),
+            ("task_seconds", pa.list_(_DOUBLE)),
+            # Cost of the keys under the function; empty if the interval was not counted before.
+            ("loads", pa.list_(_DOUBLE)),
+            ("spilled_bytes", _LONG),
+            # Whether state was moved to its key's channel or left where it was made and merged.
+            ("consistency", _TEXT),
+            # Whether the whole state was written anew, in the place of all older rows.
+            ("folded", pa.bool_()),
+        ]
+    ),
+    # What a function per key took: one row per interval and key with rows.
+    "key_costs": pa.schema(
+        [
+            ("interval_id", _TEXT),
+            ("key", _KEY),
+            ("rows", _LONG),
+            # Processor time of the function; null if it was the first call in its process, which is slower.
+            ("seconds", _DOUBLE),
         ]
     ),
     # The switch: the highest epoch is the active one; its state is `state` at `state_version`.

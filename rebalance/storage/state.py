@@ -1,23 +1,31 @@
-"""The state table: a log of what each interval left behind per key, partitioned by (interval_id, channel).
+"""The state table: a log of what each interval left behind per key, partitioned by (interval_id, channel), sorted by key.
 
-An interval's rows are written in one commit that also drops what left the window, so no version of the table is ever half an interval
-behind. Only migration rewrites rows of earlier intervals. Deletion vectors are on, so it rewrites nothing but the rows that move.
+After an interval it holds what the next one will need and nothing else: the commit that adds an interval's rows drops those of the
+interval that leaves the window, so no version is half an interval behind. The state of a function per key has no window: a key's newest
+rows count, and now and then all that counts is written anew, in the place of all older rows (`fold_due`). Only migration touches rows of earlier intervals.
+Deletion vectors are on, so it rewrites nothing but the rows that move.
 """
 
 from __future__ import annotations
 
-import json
+from collections.abc import Mapping
 
+import pyarrow as pa
 from delta.tables import DeltaTable
 from deltalake import DeltaTable as LightTable
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.types import IntegerType, StringType, StructField, StructType
 
-from rebalance.errors import OperatorError
+from rebalance.errors import OperatorError, RebalanceError
 from rebalance.pipeline.intervals import Interval
 from rebalance.storage.control import exists, table_path
 from rebalance.storage.epochs import Epoch
+from rebalance.storage.files import commit_files, intervals_of, write_files
 
+PARTITIONS = ("interval_id", "channel")
+#: A state log without a window is folded after this many intervals at the latest: each is a file a channel to open.
+FOLD_INTERVALS = 16
 #: Bytes of a value by its type; texts count their own length. Only ratios between keys matter, so headers are left out.
 _WIDTHS = {"boolean": 1, "tinyint": 1, "smallint": 2, "int": 4, "date": 4, "float": 4, "bigint": 8, "double": 8}
 
@@ -36,18 +44,29 @@ def roll_back(spark: SparkSession, root: str, epoch: Epoch) -> bool:
 
 
 def read_state(spark: SparkSession, root: str, version: int) -> DataFrame:
-    """The state at a version: channel, key, interval_id and the operator's columns."""
-    return spark.read.format("delta").option("versionAsOf", version).load(table_path(root, "state"))
+    """The state at a version: channel, key, interval_id and the operator's columns.
 
-
-def read_newest_state(spark: SparkSession, root: str, version: int) -> DataFrame:
-    """The same for a version that is likely the newest, of which Delta has the snapshot at hand; time travel builds it anew.
-
-    Not for a DataFrame that is cached while the table is written: Spark would fill the cache again after the write.
+    Of the newest version Delta has the snapshot at hand; time travel builds it anew.
     """
+    reader = spark.read.format("delta")
     if version != head_version(root):
-        return read_state(spark, root, version)
-    return spark.read.format("delta").load(table_path(root, "state"))
+        reader = reader.option("versionAsOf", version)
+    return reader.load(table_path(root, "state"))
+
+
+def check_channels(root: str, version: int, channels: int) -> None:
+    """Refuse state that lies on channels the function does not know: nobody would read it there."""
+    files = pa.RecordBatchReader.from_stream(
+        LightTable(table_path(root, "state"), version=version).get_add_actions(flatten=True)
+    ).read_all()
+    strange = sorted(
+        {channel for channel in files["partition.channel"].to_pylist() if not 0 <= int(channel) < channels}
+    )
+    if strange:
+        raise RebalanceError(
+            f"version {version} of the state has rows on the channels {strange}, but the active function has {channels} channels, "
+            "0 and up. Somebody else has written to the table: see its history."
+        )
 
 
 def oldest_needed(interval: Interval, window: int) -> str:
@@ -55,26 +74,68 @@ def oldest_needed(interval: Interval, window: int) -> str:
     return interval.shifted(1 - window).id
 
 
-def write_state(state: DataFrame, root: str, interval: Interval, *, window: int, deletion_vectors: bool) -> int:
-    """Put an interval's state rows in place and drop what left its window, in one commit; returns the version."""
-    writer = (
-        state.write.format("delta")
-        .partitionBy("interval_id", "channel")
-        .option("userMetadata", json.dumps({"verb": "process_batch", "interval": interval.id}))
-    )
-    path = table_path(root, "state")
+def fold_due(root: str, version: int) -> bool:
+    """Whether a log without a window is to be folded: it is twice as long as when it was folded last, or has many intervals.
+
+    By the table's log alone. Its oldest interval is the last fold, all of which counted then.
+    """
+    files = pa.RecordBatchReader.from_stream(
+        LightTable(table_path(root, "state"), version=version).get_add_actions(flatten=True)
+    ).read_all()
+    rows: dict[str, int] = {}
+    for interval_id, count in zip(
+        files["partition.interval_id"].to_pylist(), files["num_records"].to_pylist(), strict=True
+    ):
+        rows[interval_id] = rows.get(interval_id, 0) + (count or 0)
+    return len(rows) >= FOLD_INTERVALS or (len(rows) > 1 and sum(rows.values()) > 2 * rows[min(rows)])
+
+
+def prepare_state(state: DataFrame, root: str, *, deletion_vectors: bool) -> None:
+    """Make the table for these state rows if there is none.
+
+    By Spark: delta-rs would add features to a table with deletion vectors that other readers do not know.
+    """
     if exists(root, "state"):
-        mine = f"interval_id = '{interval.id}' OR interval_id < '{oldest_needed(interval, window)}'"
-        writer.mode("overwrite").option("replaceWhere", mine).save(path)
-    else:
-        writer.option("delta.enableDeletionVectors", str(deletion_vectors).lower()).mode("errorifexists").save(path)
-    return head_version(root)
+        return
+    (
+        DeltaTable.create(state.sparkSession)
+        .location(table_path(root, "state"))
+        .addColumns(state_schema(state.schema))
+        .partitionedBy(*PARTITIONS)
+        .property("delta.enableDeletionVectors", str(deletion_vectors).lower())
+        .execute()
+    )
 
 
-def check_columns(rows: DataFrame, stored: DataFrame) -> None:
+def write_state(state: DataFrame, root: str, interval: Interval, *, needed: str) -> tuple[int, int]:
+    """Put an interval's state rows in place and drop those of intervals before `needed`, in one commit; returns version and rows.
+
+    `state` is placed, partition d has the rows of channel d, and sorted by (channel, key).
+    """
+    files = write_files(state.drop("interval_id"), root, "state", interval.id, ["channel"])
+    old = [held for held in intervals_of(LightTable(table_path(root, "state"))) if held < needed]
+    version = commit_files(
+        root,
+        "state",
+        state_schema(state.schema),
+        files,
+        partition_by=PARTITIONS,
+        in_place_of=[interval.id, *old],
+        metadata={"verb": "process_batch", "interval": interval.id},
+    )
+    return version, sum(file.rows for file in files)
+
+
+def state_schema(rows: StructType) -> StructType:
+    """The table's columns for these state rows: where they lie, and what the operator keeps, any of it null."""
+    own = [field for field in rows if field.name not in (*PARTITIONS, "is_new")]
+    places = [StructField("interval_id", StringType()), StructField("channel", IntegerType())]
+    return StructType([*places, *(StructField(field.name, field.dataType) for field in own)])
+
+
+def check_columns(rows: StructType, stored: StructType) -> None:
     """Refuse an operator whose state columns are no longer those of the table."""
-    ours = {f.name: f.dataType.simpleString() for f in rows.schema}
-    theirs = {f.name: f.dataType.simpleString() for f in stored.schema}
+    ours, theirs = _types(rows), _types(stored)
     if ours != theirs:
         changed = sorted(set(ours.items()) ^ set(theirs.items()))
         raise OperatorError(
@@ -83,14 +144,23 @@ def check_columns(rows: DataFrame, stored: DataFrame) -> None:
         )
 
 
-def row_bytes(df: DataFrame) -> Column:
-    """Bytes of state a row stands for: the width of its values, partition columns left out; never zero, a row is a row."""
-    size: Column = F.lit(1)
-    for name, kind in df.dtypes:
-        if name in ("interval_id", "channel"):
-            continue
-        if kind in ("string", "binary"):
-            size = size + F.coalesce(F.octet_length(name), F.lit(0))
-        else:
-            size = size + F.lit(_WIDTHS.get(kind, 16 if kind.startswith("decimal") else 8))
-    return size.cast("bigint")
+def _types(columns: StructType) -> Mapping[str, str]:
+    return {field.name: field.dataType.simpleString() for field in state_schema(columns)}
+
+
+def fixed_bytes(df: DataFrame) -> int:
+    """Bytes of a row's values whose size does not vary; never zero, a row is a row."""
+    return 1 + sum(
+        _WIDTHS.get(kind, 16 if kind.startswith("decimal") else 8)
+        for name, kind in df.dtypes
+        if name not in PARTITIONS and kind not in ("string", "binary")
+    )
+
+
+def varying_bytes(df: DataFrame) -> list[Column]:
+    """Bytes of each of a row's values whose size varies, the key's left out."""
+    return [
+        F.coalesce(F.octet_length(name), F.lit(0))
+        for name, kind in df.dtypes
+        if name not in (*PARTITIONS, "key") and kind in ("string", "binary")
+    ]

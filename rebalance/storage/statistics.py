@@ -6,20 +6,69 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rebalance.partition import PartitionFunction, consistent_ring, slots_of
+from rebalance.partition import PartitionFunction, Share, consistent_ring, slots_of
 from rebalance.pipeline.file import Pipeline
 from rebalance.planning.interface import ring_to_build_on
-from rebalance.planning.measure import relative_utilisation
-from rebalance.planning.model import Floats, KeyStats, Limits, Mask, Request
+from rebalance.planning.measure import channel_loads, relative_utilisation
+from rebalance.planning.model import Floats, Ints, KeyStats, Limits, Mask, Request
 from rebalance.storage import control
+from rebalance.storage.epochs import current_epoch
+from rebalance.storage.schemas import SCHEMAS, arrow_key
 
-_COLUMNS = ("key", "slot", "channel", "tuples", "cost", "window_bytes")
+_COLUMNS = ("key", "slot", "tuples", "cost", "held_bytes")
 
 
 def read_key_stats(root: str, interval_id: str, columns: tuple[str, ...] = _COLUMNS) -> pa.Table:
     """An interval's key statistics in ascending key order."""
     found = control.read(root, "key_stats", columns=columns, interval_id=interval_id)
     return found.sort_by("key")
+
+
+def channels_of(function: PartitionFunction, stats: pa.Table) -> Ints:
+    """F(k) of every key of some statistics, by their slots; for a split key its first channel."""
+    found: Ints = function.slots[stats["slot"].to_numpy()].astype(np.int32)
+    fixed = {**function.routes, **{key: shares[0].channel for key, shares in function.splits.items()}}
+    if fixed:
+        known = pa.array(fixed, arrow_key(function.key_type))
+        at = pc.index_in(stats["key"], value_set=known).to_numpy(zero_copy_only=False)
+        has = ~np.isnan(at)
+        found[has] = np.asarray(list(fixed.values()), dtype=np.int32)[at[has].astype(np.int64)]
+    return found
+
+
+def split_keys(function: PartitionFunction, stats: pa.Table) -> dict[int, tuple[Share, ...]]:
+    """The shares of the keys that the function splits, by their index."""
+    if not function.splits:
+        return {}
+    at = pc.index_in(pa.array(function.splits, stats["key"].type), value_set=stats["key"].combine_chunks()).to_pylist()
+    return {i: shares for i, shares in zip(at, function.splits.values(), strict=True) if i is not None}
+
+
+def loads_under(function: PartitionFunction, stats: pa.Table, what: str = "cost") -> Floats:
+    """The load of each channel if the function places the keys; a split key counts its share on each of its channels."""
+    weight = stats[what].to_numpy().astype(np.float64)
+    return channel_loads(weight, channels_of(function, stats), function.channels, split_keys(function, stats))
+
+
+def channel_stats(stats: pa.Table, function: PartitionFunction, interval_id: str) -> pa.Table:
+    """The rows of `channel_stats`: what the function puts on each channel, and what the ring alone would."""
+    channel, channels = channels_of(function, stats), function.channels
+    keys = np.bincount(channel, minlength=channels)
+    for shares in split_keys(function, stats).values():
+        for share in shares[1:]:
+            keys[share.channel] += 1
+    return pa.table(
+        {
+            "interval_id": pa.repeat(interval_id, channels),
+            "channel": np.arange(channels, dtype=np.int32),
+            "keys": keys,
+            "tuples": loads_under(function, stats, "tuples"),
+            "cost": loads_under(function, stats),
+            "hash_cost": channel_loads(stats["cost"].to_numpy(), stats["hash_channel"].to_numpy(), channels),
+            "held_bytes": np.bincount(channel, stats["held_bytes"].to_numpy(), channels).astype(np.int64),
+        },
+        schema=SCHEMAS["channel_stats"],
+    )
 
 
 def make_request(pipeline: Pipeline, function: PartitionFunction, interval_id: str, *, mergeable: bool) -> Request:
@@ -31,14 +80,14 @@ def make_request(pipeline: Pipeline, function: PartitionFunction, interval_id: s
         tuples=table["tuples"].to_numpy().astype(np.float64),
         cost=table["cost"].to_numpy().astype(np.float64),
         # Where state stays, a change of channel moves none of it.
-        state=table["window_bytes"].to_numpy().astype(np.float64) * (pipeline.planning.consistency == "move"),
+        state=table["held_bytes"].to_numpy().astype(np.float64) * (pipeline.planning.consistency == "move"),
     )
     channels = pipeline.channels
     excluded = np.isin(np.arange(channels.count), channels.excluded)
     plain = consistent_ring(channels.count, replicas=channels.replicas, excluded=channels.excluded)
     return Request(
         stats=stats,
-        current=table["channel"].to_numpy().astype(np.int32),
+        current=channels_of(function, table),
         ring=ring_to_build_on(pipeline.make_planner(), function, plain, channels.count, channels.excluded),
         capacity=np.asarray(pipeline.capacities()),
         limits=Limits(
@@ -50,13 +99,15 @@ def make_request(pipeline: Pipeline, function: PartitionFunction, interval_id: s
         excluded=excluded if excluded.any() else None,
         mergeable=mergeable,
         nodes=pipeline.make_nodes(),
-        utilisation=measured_utilisation(pipeline.tables, interval_id, ~excluded),
+        utilisation=measured_utilisation(pipeline.tables, ~excluded),
     )
 
 
-def measured_utilisation(root: str, interval_id: str, used: Mask) -> Floats | None:
-    """How busy each channel was by the seconds its task ran; None if nothing was measured, or channels other than these."""
-    batches = control.rows(root, "batches", columns=["task_seconds"], interval_id=interval_id)
+def measured_utilisation(root: str, used: Mask) -> Floats | None:
+    """How busy each channel was in the newest interval by the seconds its task ran; None if nothing was measured, or other channels."""
+    epoch = current_epoch(root)
+    newest = epoch.interval_id if epoch else ""
+    batches = control.rows(root, "batches", columns=["task_seconds"], interval_id=newest)
     seconds = np.asarray(batches[-1]["task_seconds"] if batches else [], dtype=np.float64)
     return relative_utilisation(seconds, used) if len(seconds) == len(used) else None
 
@@ -81,10 +132,9 @@ def _with_quiet_routes(table: pa.Table, function: PartitionFunction) -> pa.Table
         {
             "key": quiet,
             "slot": slots_of(quiet, function.key_type),
-            "channel": [function.routes[key] for key in quiet],
             "tuples": zeros,
             "cost": [0.0] * len(quiet),
-            "window_bytes": zeros,
+            "held_bytes": zeros,
         }
     )
     return pa.concat_tables(

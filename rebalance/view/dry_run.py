@@ -9,11 +9,11 @@ from rich.console import Console
 
 from rebalance.errors import RebalanceError
 from rebalance.pipeline.file import Pipeline, load_pipeline
-from rebalance.pipeline.intervals import parse_start
+from rebalance.pipeline.intervals import Interval, parse_start
 from rebalance.planners.registry import PLANNERS
 from rebalance.planning.model import Plan
 from rebalance.steps.make_plan import plan_for
-from rebalance.storage.history import read_history
+from rebalance.storage import control
 from rebalance.storage.reader import open_tables
 from rebalance.view.words import bytes_in_words, new_table
 
@@ -30,6 +30,15 @@ class DryRun:
 
 def dry_run(pipeline: Pipeline, *, planner: str | None = None, theta_max: float | None = None) -> DryRun:
     """Plan on the newest statistics and write nothing; with another planner or θ_max than the pipeline's, if given."""
+    asked = with_planning(pipeline, planner=planner, theta_max=theta_max)
+    opened = open_tables(pipeline.tables)
+    interval = newest_counted(pipeline)
+    request, plan = plan_for(asked, interval, opened.function)
+    return DryRun(interval.id, len(request.stats), opened.function.version, plan)
+
+
+def with_planning(pipeline: Pipeline, *, planner: str | None = None, theta_max: float | None = None) -> Pipeline:
+    """The pipeline with another planner or θ_max, checked as if its file said so."""
     changes: dict[str, Any] = {}
     if planner is not None:
         changes["planner"] = planner
@@ -38,14 +47,15 @@ def dry_run(pipeline: Pipeline, *, planner: str | None = None, theta_max: float 
             changes["parameters"] = {}
     if theta_max is not None:
         changes["theta_max"] = theta_max
-    asked = load_pipeline(pipeline.file, {"planning": changes})
-    opened = open_tables(pipeline.tables)
-    history = read_history(pipeline.tables, last=1)
-    if not history:
+    return load_pipeline(pipeline.file, {"planning": changes})
+
+
+def newest_counted(pipeline: Pipeline) -> Interval:
+    """The newest interval that has statistics."""
+    counted = control.read(pipeline.tables, "interval_stats", columns=["interval_id"])["interval_id"].to_pylist()
+    if not counted:
         raise RebalanceError("no interval has statistics yet. Run one first.")
-    interval = pipeline.interval_at(parse_start(history[-1].interval_id))
-    request, plan = plan_for(asked, interval, opened.epoch)
-    return DryRun(interval.id, len(request.stats), opened.function.version, plan)
+    return pipeline.interval_at(parse_start(max(counted)))
 
 
 def print_dry_run(found: DryRun, console: Console) -> None:

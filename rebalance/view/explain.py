@@ -40,7 +40,7 @@ class KeyLoad:
     cost: float = 0.0
     #: Of its channel's load.
     share: float = 0.0
-    window_bytes: int = 0
+    held_bytes: int = 0
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ def explain(pipeline: Pipeline, text: str) -> Explanation:
         has_route=key in function.routes,
         shares=function.splits.get(key, ()),
         moves=_moves(root, str(key)),
-        load=_newest_load(root, key),
+        load=_newest_load(root, key, function),
     )
 
 
@@ -105,7 +105,7 @@ def _moves(root: str, key: str) -> list[KeyMove]:
     ]
 
 
-def _newest_load(root: str, key: Key) -> KeyLoad | None:
+def _newest_load(root: str, key: Key, function: PartitionFunction) -> KeyLoad | None:
     records = read_history(root, last=1)
     if not records:
         return None
@@ -114,9 +114,9 @@ def _newest_load(root: str, key: Key) -> KeyLoad | None:
     if not found:
         return KeyLoad(newest.interval_id)
     (stats,) = found
-    load = newest.loads[stats["channel"]]
+    load = newest.loads[int(function.channel_of([key])[0])] if newest.loads else 0.0
     share = stats["cost"] / load if load else 0.0
-    return KeyLoad(newest.interval_id, stats["tuples"], stats["cost"], share, stats["window_bytes"])
+    return KeyLoad(newest.interval_id, stats["tuples"], stats["cost"], share, stats["held_bytes"])
 
 
 def print_explanation(found: Explanation, console: Console) -> None:
@@ -143,7 +143,7 @@ def _where(found: Explanation) -> str:
 
 
 def _moves_table(moves: Sequence[KeyMove]) -> Table:
-    table = new_table("since the end of", "from", "to", "its load then", "its state then", "why")
+    table = new_table("since", "from", "to", "its load then", "its state then", "why")
     for move in moves:
         table.add_row(
             move.interval_id,
@@ -157,9 +157,9 @@ def _moves_table(moves: Sequence[KeyMove]) -> Table:
 
 
 def _load_in_words(load: KeyLoad) -> str:
-    if not (load.tuples or load.window_bytes):
+    if not (load.tuples or load.held_bytes):
         return f"In interval {load.interval_id} it had no events and held no state."
     return (
         f"In interval {load.interval_id}: {load.tuples:,} events, load {load.cost:,.0f} ({load.share:.1%} of its channel's), "
-        f"{bytes_in_words(load.window_bytes)} of state."
+        f"{bytes_in_words(load.held_bytes)} of state."
     )

@@ -61,9 +61,9 @@ def print_inspection(found: Inspection, console: Console) -> None:
     """Show it."""
     console.print(_tables(found))
     console.print(_epochs(found.epochs))
-    if found.newest is not None:
+    if found.newest is not None and found.newest.loads:
         console.print(_loads(found.newest))
-        console.print(f"max/mean {found.newest.before:.3f}; by the hash alone it would be {found.newest.without:.3f}")
+        console.print(f"max/mean {found.newest.reached:.3f}; by the hash alone it would be {found.newest.without:.3f}")
 
 
 def _tables(found: Inspection) -> Table:
@@ -104,11 +104,12 @@ def _loads(newest: IntervalRecord) -> Table:
     )
     mean = sum(newest.loads) / len(newest.loads) or 1.0
     for channel, load in enumerate(newest.loads):
+        by_hash = newest.hash_loads[channel] / mean if channel < len(newest.hash_loads) else 0.0
         table.add_row(
             str(channel),
             f"{load:,.0f}",
             f"{load / mean:.2f} {'█' * round(20 * load / mean)}",
-            f"{newest.hash_loads[channel] / mean:.2f}",
+            f"{by_hash:.2f}",
             f"{newest.task_seconds[channel]:.2f}",
         )
     return table

@@ -15,11 +15,11 @@ from rebalance.view.words import bytes_in_words, new_table
 
 _COLUMNS = (
     "interval",
-    "events",
+    "rows",
     "hash\nalone",
-    "max/mean\nbefore",
+    "before\nthe plan",
     "plan\npredicts",
-    "next one\nreached",
+    "reached",
     "slowest/mean\ntask seconds",
     "routes",
     "keys\nmoved",
@@ -68,17 +68,17 @@ def history_table(records: Sequence[IntervalRecord]) -> Table:
 
 
 def _cells(record: IntervalRecord) -> tuple[str, ...]:
-    seconds, applied = record.task_seconds, record.kind == "migrate"
+    seconds, applied = record.task_seconds, record.applied
     return (
         record.interval_id,
-        f"{record.events:,}",
-        f"{record.without:.2f}",
-        f"{record.before:.2f}",
-        f"{record.predicted:.2f}" if record.decision else "",
-        f"{record.reached:.2f}" if record.reached else "",
+        f"{record.rows:,}",
+        f"{record.without:.2f}" if record.hash_loads else "",
+        f"{record.before:.2f}" if record.loads_before else "",
+        f"{record.predicted:.2f}" if record.predicted is not None else "",
+        f"{record.reached:.2f}" if record.loads else "",
         f"{max(seconds):.2f}/{sum(seconds) / len(seconds):.2f}",
         f"{record.routes:,}",
         f"{record.moved_keys:,}" if applied else "0",
         bytes_in_words(record.moved_bytes) if applied else "0 B",
-        f"{record.decision}: {record.reason}" if record.decision else "not planned yet",
+        f"{record.decision}: {record.reason}" if record.decision else "not planned",
     )

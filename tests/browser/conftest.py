@@ -1,4 +1,4 @@
-"""Airflow's pages as `make ui` serves them, on an interval that really ran, and a browser to look at them."""
+"""Airflow's pages as `make ui` serves them, on two intervals that really ran, and a browser to look at them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.browser.one_interval import DAG_ID
+from tests.browser.two_intervals import DAG_ID
 
 PROJECT = Path(__file__).resolve().parents[2]
 _CHROMIUM = (
@@ -43,11 +43,12 @@ class Pages:
 
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pages]:
-    """`make ui` on the records of one interval; stopped the way a person stops it."""
+    """`make ui` on the records of two intervals; stopped the way a person stops it."""
     folder = tmp_path_factory.mktemp("pages")
-    environ = {**os.environ, "REBALANCE_PIPELINES": str(folder / "pipelines"), "PYTHONPATH": str(PROJECT)}
+    path = os.pathsep.join([str(PROJECT), *filter(None, [os.environ.get("PYTHONPATH")])])
+    environ = {**os.environ, "REBALANCE_PIPELINES": str(folder / "pipelines"), "PYTHONPATH": path}
     subprocess.run(
-        [sys.executable, "-m", "tests.browser.one_interval", str(folder)], cwd=PROJECT, env=environ, check=True
+        [sys.executable, "-m", "tests.browser.two_intervals", str(folder)], cwd=PROJECT, env=environ, check=True
     )
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))

@@ -1,4 +1,4 @@
-"""What a person sees in Airflow after an interval has run."""
+"""What a person sees in Airflow after one interval that was planned and one that was not."""
 
 from __future__ import annotations
 
@@ -10,7 +10,17 @@ from tests.browser.conftest import Pages
 
 #: Seconds a page may take on a busy machine.
 PATIENCE = 60
+#: A run is named after the end of its interval.
 RUN = "scheduled__2026-01-01T01:00:00+00:00"
+NOT_PLANNED = "scheduled__2026-01-01T02:00:00+00:00"
+#: Words out of what each step says of the first interval, in the order of the steps.
+SAID = {
+    "collect_stats": "3,000 rows of",
+    "check_quality": "checks on",
+    "make_plan": "max/fair load",
+    "migrate_state": "function v1 is active",
+    "process_batch": "3,000 rows of",
+}
 
 
 def text_of(browser: Any, *wanted: str) -> str:
@@ -45,15 +55,22 @@ def test_nobody_gets_in_without_the_password(browser: Any, pages: Pages) -> None
 
 def test_a_run_shows_the_five_steps_their_outcome_and_what_each_said(person: Any, pages: Pages) -> None:
     person.get(f"{pages.address}/dags/{pages.dag_id}/runs/{RUN}")
-    text = text_of(person, "5 Task Instances", "process_batch", "collect_stats", "check_quality", "make_plan")
-    assert text.count("Success") >= 5
-    for step, said in {
-        "process_batch": "3,000 events",
-        "make_plan": "max/fair load",
-        "migrate_state": "epoch 2",
-    }.items():
+    text = text_of(person, "6 Task Instances", *SAID, "planned")
+    assert text.count("Success") >= 6
+    assert "Results are complete" not in text
+    for step, said in SAID.items():
         person.get(f"{pages.address}/dags/{pages.dag_id}/runs/{RUN}/tasks/{step}")
-        text_of(person, said)
+        text_of(person, "Success", said)
+
+
+def test_a_run_that_was_not_planned_is_marked_and_says_why_at_the_top_of_its_page(person: Any, pages: Pages) -> None:
+    person.get(f"{pages.address}/dags/{pages.dag_id}/runs/{NOT_PLANNED}")
+    text = text_of(person, "Results are complete; the interval was not planned. check_quality failed: QualityError:")
+    assert "Failed" in text
+    person.get(f"{pages.address}/dags/{pages.dag_id}/runs/{NOT_PLANNED}/tasks/check_quality")
+    text_of(person, "Failed", "QualityError:", "nothing is planned on it")
+    person.get(f"{pages.address}/dags/{pages.dag_id}/runs/{NOT_PLANNED}/tasks/process_batch")
+    text_of(person, "Success", "15,000 rows of")
 
 
 def test_the_details_say_what_the_pipeline_does_and_that_one_interval_runs_at_a_time(person: Any, pages: Pages) -> None:

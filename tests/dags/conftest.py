@@ -29,7 +29,7 @@ def pipelines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def write_pipeline(pipelines: Path, tmp_path: Path) -> WritePipeline:
     """Writes a small pipeline file."""
 
-    def write(name: str = "small", mode: str = "auto", more: str = "") -> Path:
+    def write(name: str = "small", mode: str = "auto", more: str = "", when: str = "before") -> Path:
         file = pipelines / f"{name}.toml"
         text = f"""\
             tables = "{tmp_path}/tables_{name}"
@@ -50,6 +50,7 @@ def write_pipeline(pipelines: Path, tmp_path: Path) -> WritePipeline:
             replicas = 20
             [planning]
             mode = "{mode}"
+            when = "{when}"
             [airflow]
             retries = 1
             retry_delay_seconds = 0

@@ -1,4 +1,4 @@
-"""How Airflow treats the tasks: what is refused, what is retried, what is skipped. The jobs are stand-ins; Airflow is real."""
+"""How Airflow treats the tasks: what is refused, what is retried, what never waits. The jobs are stand-ins; Airflow is real."""
 
 from __future__ import annotations
 
@@ -10,13 +10,12 @@ from zlib import crc32
 
 import pytest
 
-from rebalance.errors import MigrationError, QualityError
-from rebalance.pipeline.file import load_pipeline
+from rebalance.errors import MigrationError, PlannerError, QualityError, SourceError
 from rebalance.pipeline.intervals import Interval
-from rebalance.storage import control
-from rebalance.storage.schemas import SCHEMAS
+from rebalance.storage.epochs import publish
 from tests.dags.conftest import WritePipeline
 
+PLANNING = ["collect_stats", "check_quality", "make_plan", "migrate_state"]
 START = datetime(2026, 1, 1, tzinfo=UTC)
 FIRST = Interval(START, START + timedelta(hours=1))
 SECOND = FIRST.shifted(1)
@@ -32,13 +31,39 @@ def dag(write_pipeline: WritePipeline, airflow: Any, fake_jobs: dict[str, Any], 
 
 def states(dag: Any, interval: Interval) -> dict[str, tuple[str, int]]:
     """State and number of tries of each task of an interval's run."""
-    from airflow.models.taskinstance import TaskInstance
+    return {task: (ti.state, ti.try_number) for task, ti in recorded(dag, interval)[1].items()}
+
+
+def recorded(dag: Any, interval: Interval) -> tuple[Any, dict[str, Any]]:
+    """An interval's run and its tasks, with their notes, as Airflow's database has them."""
+    from airflow.models.dagrun import DagRun
     from airflow.utils.session import create_session
     from sqlalchemy import select
 
     with create_session() as session:
-        found = session.scalars(select(TaskInstance).where(TaskInstance.dag_id == dag.dag_id)).all()
-        return {ti.task_id: (str(ti.state), ti.try_number) for ti in found if ti.dag_run.logical_date == interval.start}
+        of_interval = select(DagRun).where(DagRun.dag_id == dag.dag_id, DagRun.logical_date == interval.start)
+        run = session.scalars(of_interval).one()
+        tasks = {ti.task_id: ti for ti in run.get_task_instances(session=session)}
+        for marked in (run, *tasks.values()):
+            assert marked.note is None or isinstance(marked.note, str)
+        session.expunge_all()
+    return run, tasks
+
+
+def is_paused(dag: Any) -> bool:
+    from airflow.models.dag import DagModel
+    from airflow.utils.session import create_session
+
+    with create_session() as session:
+        return bool(session.get(DagModel, dag.dag_id).is_paused)
+
+
+def unpause(dag: Any) -> None:
+    from airflow.models.dag import DagModel
+    from airflow.utils.session import create_session
+
+    with create_session() as session:
+        session.get(DagModel, dag.dag_id).is_paused = False
 
 
 def test_every_task_is_told_its_interval_and_says_what_it_did(
@@ -47,38 +72,99 @@ def test_every_task_is_told_its_interval_and_says_what_it_did(
     fake_jobs["make_plan"] = "keep: all is well"
     told: list[tuple[str, str, str]] = []
     said = airflow.run_interval(dag, FIRST, report=lambda *what: told.append(what))
-    assert list(said) == ["process_batch", "collect_stats", "check_quality", "make_plan", "migrate_state"]
+    assert list(said) == [*PLANNING, "process_batch"]
     assert said["make_plan"] == "keep: all is well"
-    assert told[3] == ("make_plan", "success", "keep: all is well")
+    assert told[2] == ("make_plan", "success", "keep: all is well")
 
 
 def test_a_run_is_recorded_as_the_schedulers_own(airflow: Any, dag: Any) -> None:
     """Otherwise the scheduler would run, or leave out, intervals that were run here."""
+    for interval in (FIRST, SECOND, FIRST):
+        airflow.run_interval(dag, interval)
+    for interval in (FIRST, SECOND):
+        run, tasks = recorded(dag, interval)
+        assert (run.run_type, run.data_interval_start, run.data_interval_end) == (
+            "scheduled",
+            interval.start,
+            interval.end,
+        )
+        assert {ti.state for ti in tasks.values()} == {"success"}
+        assert (run.state, run.note) == ("success", None)
+
+
+@pytest.mark.parametrize(
+    ("task", "trouble", "tries"),
+    [
+        ("collect_stats", SourceError("the key is null in 3 events"), 1),
+        ("check_quality", QualityError("3 keys are null"), 1),
+        ("make_plan", PlannerError("key 7 goes nowhere"), 1),
+        ("migrate_state", MigrationError("3 rows are gone"), 2),
+        ("make_plan", ZeroDivisionError("division by zero"), 2),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_results_do_not_wait_for_a_plan_that_fails_and_nor_does_the_next_interval(
+    airflow: Any, dag: Any, fake_jobs: dict[str, Any], task: str, trouble: Exception, tries: int
+) -> None:
+    fake_jobs[task] = trouble
+    said = airflow.run_interval(dag, FIRST)
+    assert f"{type(trouble).__name__}: {trouble}".endswith(said[task].rpartition(": ")[2])
+    number = PLANNING.index(task)
+    assert states(dag, FIRST) == {
+        **dict.fromkeys(PLANNING[:number], ("success", 1)),
+        task: ("failed", tries),
+        **dict.fromkeys(PLANNING[number + 1 :], ("upstream_failed", 0)),
+        "planned": ("upstream_failed", 0),
+        "process_batch": ("success", 1),
+    }
+    fake_jobs.clear()
+    airflow.run_interval(dag, SECOND)
+    assert {state for state, _ in states(dag, SECOND).values()} == {"success"}
+
+
+def test_a_run_that_was_not_planned_is_marked_so_that_nobody_overlooks_it(
+    airflow: Any, dag: Any, fake_jobs: dict[str, Any]
+) -> None:
+    fake_jobs["check_quality"] = QualityError("3 keys are null")
+    unpause(dag)
+    airflow.run_interval(dag, FIRST)
+    run, tasks = recorded(dag, FIRST)
+    assert run.state == "failed"
+    assert run.note == (
+        "**Results are complete; the interval was not planned.** `check_quality` failed: QualityError: 3 keys are null"
+    )
+    assert {task: ti.note for task, ti in tasks.items() if ti.note} == {
+        "check_quality": "QualityError: 3 keys are null"
+    }
+    assert not is_paused(dag)
+
+
+def test_a_mark_is_no_longer_than_airflow_allows(airflow: Any, dag: Any, fake_jobs: dict[str, Any]) -> None:
+    fake_jobs["check_quality"] = QualityError("null, " * 1000)
+    airflow.run_interval(dag, FIRST)
+    run, tasks = recorded(dag, FIRST)
+    assert len(run.note) == len(tasks["check_quality"].note) == 1000
+
+
+def test_the_mark_goes_when_the_run_is_planned_after_all(airflow: Any, dag: Any, fake_jobs: dict[str, Any]) -> None:
+    """Cleared by a person, the run is the same one with the same note."""
+    from airflow.models.dagbag import DBDagBag
     from airflow.models.dagrun import DagRun
     from airflow.utils.session import create_session
     from sqlalchemy import select
 
-    for interval in (FIRST, SECOND, FIRST):
-        airflow.run_interval(dag, interval)
-    with create_session() as session:
-        runs = session.scalars(select(DagRun).where(DagRun.dag_id == dag.dag_id).order_by(DagRun.logical_date)).all()
-        recorded = [(run.run_type, run.logical_date, run.data_interval_start, run.data_interval_end) for run in runs]
-    assert recorded == [("scheduled", i.start, i.start, i.end) for i in (FIRST, SECOND)]
-
-
-def test_trouble_that_a_retry_cannot_cure_is_not_retried_and_stops_the_run(
-    airflow: Any, dag: Any, fake_jobs: dict[str, Any]
-) -> None:
     fake_jobs["check_quality"] = QualityError("3 keys are null")
-    with pytest.raises(airflow.RunError, match="check_quality: QualityError: 3 keys are null"):
-        airflow.run_interval(dag, FIRST)
-    assert states(dag, FIRST) == {
-        "process_batch": ("success", 1),
-        "collect_stats": ("success", 1),
-        "check_quality": ("failed", 1),
-        "make_plan": ("upstream_failed", 0),
-        "migrate_state": ("upstream_failed", 0),
-    }
+    airflow.run_interval(dag, FIRST)
+    fake_jobs.clear()
+    with create_session() as session:
+        stored: Any = DBDagBag().get_latest_version_of_dag(dag.dag_id, session=session)
+        stored.clear(run_id=recorded(dag, FIRST)[0].run_id, only_failed=True, session=session)
+    with create_session() as session:
+        run = session.scalars(select(DagRun).where(DagRun.dag_id == dag.dag_id)).one()
+        run.dag = stored
+        airflow.finish(dag, run, session)
+    run, _ = recorded(dag, FIRST)
+    assert (run.state, run.note) == ("success", None)
 
 
 def test_other_trouble_is_retried(airflow: Any, dag: Any, fake_jobs: dict[str, Any]) -> None:
@@ -86,29 +172,83 @@ def test_other_trouble_is_retried(airflow: Any, dag: Any, fake_jobs: dict[str, A
     fake_jobs["migrate_state"] = lambda: next(answers)
     assert airflow.run_interval(dag, FIRST)["migrate_state"] == "moved"
     assert states(dag, FIRST)["migrate_state"] == ("success", 2)
+    run, tasks = recorded(dag, FIRST)
+    assert (run.state, run.note, tasks["migrate_state"].note) == ("success", None, None)
 
 
-def test_an_interval_is_not_run_after_one_that_failed(airflow: Any, dag: Any, fake_jobs: dict[str, Any]) -> None:
-    fake_jobs["process_batch"] = QualityError("bad")
+def test_missing_results_are_noted_and_pause_the_dag(airflow: Any, dag: Any, fake_jobs: dict[str, Any]) -> None:
+    unpause(dag)
+    fake_jobs["process_batch"] = SourceError("the events are gone")
+    with pytest.raises(airflow.RunError, match="process_batch: SourceError: the events are gone"):
+        airflow.run_interval(dag, FIRST)
+    run, _ = recorded(dag, FIRST)
+    assert run.state == "failed"
+    assert run.note == (
+        "**Results are missing, and the DAG is paused.** `process_batch` failed: SourceError: the events are gone"
+    )
+    assert is_paused(dag)
+
+
+def test_an_interval_is_not_run_after_one_without_results(airflow: Any, dag: Any, fake_jobs: dict[str, Any]) -> None:
+    fake_jobs["process_batch"] = SourceError("bad")
     with pytest.raises(airflow.RunError, match="process_batch"):
         airflow.run_interval(dag, FIRST)
-    with pytest.raises(airflow.RunError, match="the interval before, 2026-01-01 00:00, is failed"):
+    with pytest.raises(airflow.RunError, match="the interval before, 2026-01-01 00:00, has no results"):
         airflow.run_interval(dag, SECOND)
     fake_jobs.clear()
     airflow.run_interval(dag, FIRST)
     airflow.run_interval(dag, SECOND)
 
 
-def test_a_run_after_a_failed_one_fails_rather_than_waits(airflow: Any, dag: Any, fake_jobs: dict[str, Any]) -> None:
+def test_a_run_after_one_without_results_fails_at_once_rather_than_waits(
+    airflow: Any, dag: Any, fake_jobs: dict[str, Any]
+) -> None:
     """A run that waited for the failed one would hold the only place in which that could be run again."""
-    fake_jobs["check_quality"] = QualityError("bad")
-    with pytest.raises(airflow.RunError, match="check_quality"):
+    fake_jobs["process_batch"] = SourceError("bad")
+    with pytest.raises(airflow.RunError, match="process_batch"):
         airflow.run_interval(dag, FIRST)
-    reasons: list[str] = []
-    dag.get_task("process_batch").on_failure_callback = [lambda context: reasons.append(str(context["exception"]))]
-    run = airflow.run_tasks(dag, SECOND)
-    assert run.state == "failed"
-    assert "Clear its failed task first, then this one, and unpause the DAG." in reasons[0]
+    fake_jobs.clear()
+    assert airflow.run_tasks(dag, SECOND).state == "failed"
+    _, tasks = recorded(dag, SECOND)
+    assert {task: ti.state for task, ti in tasks.items()} == {
+        "collect_stats": "failed",
+        **dict.fromkeys(["check_quality", "make_plan", "migrate_state", "planned"], "upstream_failed"),
+        "process_batch": "failed",
+    }
+    for task in ("collect_stats", "process_batch"):
+        assert "has no results: its process_batch is failed. Clear that task first" in tasks[task].note
+
+
+def test_results_that_are_in_the_tables_count_whatever_airflow_remembers(
+    airflow: Any, dag: Any, fake_jobs: dict[str, Any], tmp_path: Path
+) -> None:
+    """A person may clear a task that was done, or run it once more and fail: the next interval does not wait for that."""
+    fake_jobs["process_batch"] = SourceError("bad")
+    with pytest.raises(airflow.RunError, match="process_batch"):
+        airflow.run_interval(dag, FIRST)
+    fake_jobs.clear()
+    root = str(tmp_path / f"tables_{dag.dag_id.removeprefix('rebalance_')}")
+    publish(root, None, kind="process", interval_id=FIRST.id, function_version=0, state_version=0)
+    assert airflow.run_tasks(dag, SECOND).state == "success"
+
+
+def test_where_results_come_first_a_failed_plan_fails_the_run_after_them(
+    write_pipeline: WritePipeline, airflow: Any, fake_jobs: dict[str, Any]
+) -> None:
+    write_pipeline("results_first", when="after")
+    dag = airflow.load_dag("rebalance_results_first")
+    fake_jobs["check_quality"] = QualityError("3 keys are null")
+    assert next(iter(airflow.run_interval(dag, FIRST))) == "process_batch"
+    run, tasks = recorded(dag, FIRST)
+    assert (run.state, tasks["process_batch"].state, tasks["migrate_state"].state) == (
+        "failed",
+        "success",
+        "upstream_failed",
+    )
+    assert run.note.startswith("**Results are complete; the interval was not planned.** `check_quality` failed")
+    fake_jobs.clear()
+    airflow.run_interval(dag, SECOND)
+    assert recorded(dag, SECOND)[0].state == "success"
 
 
 def test_a_run_without_a_data_interval_is_refused_with_a_message(airflow: Any, dag: Any) -> None:
@@ -116,7 +256,7 @@ def test_a_run_without_a_data_interval_is_refused_with_a_message(airflow: Any, d
     dag.get_task("process_batch").on_failure_callback = [lambda context: reasons.append(str(context["exception"]))]
     run = dag.test(logical_date=None)
     assert run.state == "failed"
-    assert len(reasons) == 1
+    assert len(reasons) == 1, "what no retry can cure is not retried"
     assert "this run has no data interval" in reasons[0]
 
 
@@ -137,59 +277,3 @@ def test_a_broken_pipeline_files_task_fails_with_what_is_wrong(
     dag = airflow.load_dag("rebalance_odd")
     with pytest.raises(airflow.RunError, match="there is no knob 'planing'"):
         airflow.run_interval(dag, FIRST)
-
-
-def store_plan(file: Path, decision: str) -> None:
-    """A plan as make_plan would leave it."""
-    row: dict[str, Any] = dict.fromkeys(SCHEMAS["plans"].names)
-    row |= {"plan_id": "p", "interval_id": FIRST.id, "base_epoch": 1, "decision": decision, "reason": "because"}
-    control.append(load_pipeline(file).tables, "plans", [row])
-
-
-def test_approval_is_skipped_when_the_plan_moves_nothing(
-    write_pipeline: WritePipeline, airflow: Any, fake_jobs: dict[str, Any]
-) -> None:
-    file = write_pipeline("asking", mode="approve")
-    store_plan(file, "keep")
-    dag = airflow.load_dag("rebalance_asking")
-    run = airflow.run_tasks(dag, FIRST)
-    assert run.state == "success"
-    assert states(dag, FIRST)["approve_plan"] == ("skipped", 1)
-    assert states(dag, FIRST)["migrate_state"] == ("success", 1)
-
-
-def test_a_run_in_this_process_does_not_wait_for_a_person(
-    write_pipeline: WritePipeline, airflow: Any, fake_jobs: dict[str, Any]
-) -> None:
-    write_pipeline("asking_too", mode="approve")
-    dag = airflow.load_dag("rebalance_asking_too")
-    with pytest.raises(airflow.RunError, match="waits for a person's approval"):
-        airflow.run_interval(dag, FIRST)
-    assert "migrate_state" in airflow.run_interval(dag, FIRST, approve=True)
-
-
-def test_a_plan_awaits_approval_until_it_is_carried_out(write_pipeline: WritePipeline) -> None:
-    from rebalance.airflow.approval import plan_in_words
-    from rebalance.storage.epochs import publish
-    from rebalance.storage.plans import plan_awaiting_approval
-
-    file = write_pipeline("asking", mode="approve")
-    root = load_pipeline(file).tables
-    assert plan_awaiting_approval(root, FIRST.id) is None
-    numbers = {
-        "theta_before": 0.5,
-        "theta_after": 0.05,
-        "skewness_before": 1.5,
-        "skewness_after": 1.05,
-        "moved_share": 0.01,
-    }
-    counts = {"moved_keys": 12, "moved_bytes": 3456.0, "routes": 7, "planner": "mixed", "base_epoch": 0}
-    row = dict.fromkeys(SCHEMAS["plans"].names) | numbers | counts
-    control.append(
-        root, "plans", [row | {"plan_id": "p", "interval_id": FIRST.id, "decision": "apply", "reason": "better"}]
-    )
-    plan = plan_awaiting_approval(root, FIRST.id)
-    assert plan is not None
-    assert "Moves 12 keys, 3,456 bytes of state (1.0% of all)" in plan_in_words(plan)
-    publish(root, None, kind="migrate", interval_id=FIRST.id, function_version=1, state_version=1, plan_id="p")
-    assert plan_awaiting_approval(root, FIRST.id) is None

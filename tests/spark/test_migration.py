@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import duckdb
 import polars as pl
@@ -19,23 +18,24 @@ import rebalance
 from rebalance.errors import MigrationError, StalePlanError
 from rebalance.pipeline.file import Pipeline
 from rebalance.spark import move
-from rebalance.steps import STEPS, migrate_state, run_step
+from rebalance.steps import migrate_state
 from rebalance.steps.check_quality import check_quality
 from rebalance.steps.collect_stats import collect_stats
 from rebalance.steps.make_plan import make_plan
 from rebalance.steps.process_batch import process_batch
 from rebalance.steps.run import run_intervals
 from rebalance.storage import control
-from rebalance.storage.epochs import all_epochs, current_epoch
-from tests.support.world import Stages, first_interval, make_world, stored
+from rebalance.storage.epochs import all_epochs, current_epoch, publish
+from rebalance.storage.history import read_history
+from tests.support.world import Stages, contents, first_interval, make_world, stored
 
-#: One interval has come to its plan; nothing has moved yet.
-PLANNED = "0 migrate_state"
+#: One interval is through, the second has come to its plan; no state has moved yet.
+PLANNED = "1 migrate_state"
 
 
 @pytest.fixture(scope="module")
 def many_rows(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Stages:
-    """An interval of many events and keys, planned."""
+    """An interval of many events and keys, processed and then planned."""
     pipeline = make_world(tmp_path_factory.mktemp("many"), intervals=1, events=60_000, keys=3000)
     stages = Stages(pipeline, tmp_path_factory.mktemp("stages"))
     for verb in (process_batch, collect_stats, check_quality, make_plan):
@@ -44,30 +44,9 @@ def many_rows(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> 
     return stages
 
 
-def state_history(spark: SparkSession, pipeline: Pipeline) -> dict[str, Any]:
-    """Delta's own metrics of the newest commit of the state table."""
-    newest = DeltaTable.forPath(spark, f"{pipeline.tables}/state").history(1).collect()[0]
-    return {"operation": newest["operation"], "userMetadata": newest["userMetadata"], **newest["operationMetrics"]}
-
-
-@pytest.mark.parametrize(
-    ("literal_keys", "operation", "copied", "moved"),
-    [
-        pytest.param(10_000, "UPDATE", "numCopiedRows", "numUpdatedRows", id="few keys: an UPDATE that names them"),
-        pytest.param(0, "MERGE", "numTargetRowsCopied", "numTargetRowsUpdated", id="many keys: a MERGE"),
-    ],
-)
 def test_a_migration_moves_the_planned_rows_and_writes_no_other(
-    spark: SparkSession,
-    many_rows: Stages,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    literal_keys: int,
-    operation: str,
-    copied: str,
-    moved: str,
+    spark: SparkSession, many_rows: Stages, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(migrate_state, "LITERAL_KEYS", literal_keys)
     pipeline = many_rows.copy(tmp_path, PLANNED)
     before = stored(pipeline, "state")
     migrate_state.migrate_state(pipeline, first_interval(pipeline))
@@ -83,11 +62,10 @@ def test_a_migration_moves_the_planned_rows_and_writes_no_other(
     )
     assert after.equals(expected.sort(expected.columns))
     moved_rows = before.filter(pl.col("key").is_in(list(moves)))
-    metrics = state_history(spark, pipeline)
-    assert metrics["operation"] == operation
-    assert int(metrics[copied]) == 0
-    assert int(metrics[moved]) == len(moved_rows) > 100
-    assert epoch.plan_id in metrics["userMetadata"]
+    newest = DeltaTable.forPath(spark, f"{pipeline.tables}/state").history(1).collect()[0]
+    assert newest["operation"] == "UPDATE"
+    assert epoch.plan_id in newest["userMetadata"]
+    assert len(moved_rows) > 100
     assert _bytes_added(pipeline, epoch.state_version) <= 1.2 * _bytes_alone(moved_rows, moves, tmp_path / "alone")
 
 
@@ -130,7 +108,7 @@ def _bytes_alone(rows: pl.DataFrame, moves: dict[str, int], folder: Path) -> int
 def test_other_clients_see_the_same_state_at_the_epoch_s_version(spark: SparkSession, matches: Stages) -> None:
     pipeline = matches.pipeline
     for epoch in all_epochs(pipeline.tables):
-        if epoch.kind != "migrate":
+        if epoch.kind != "migrate" or epoch.state_version < 0:
             continue
         opened = rebalance.open(pipeline.tables, epoch.epoch)
         path, version = opened.state_path, opened.state_version
@@ -164,30 +142,33 @@ def _load_delta(connection: duckdb.DuckDBPyConnection) -> None:
     connection.load_extension(str(file))
 
 
-def test_a_plan_made_on_an_older_epoch_is_refused(matches: Stages, tmp_path: Path) -> None:
+def test_a_plan_is_refused_when_the_state_has_moved_on(matches: Stages, tmp_path: Path) -> None:
     pipeline = matches.copy(tmp_path, PLANNED)
-    first, second = first_interval(pipeline), first_interval(pipeline).shifted(1)
+    second, third = first_interval(pipeline).shifted(1), first_interval(pipeline).shifted(2)
     process_batch(pipeline, second)
-    with pytest.raises(StalePlanError, match="made on epoch 1, but epoch 2 is active"):
-        migrate_state.migrate_state(pipeline, first)
-    assert make_plan(pipeline, first).startswith("keep: superseded")
-    assert migrate_state.migrate_state(pipeline, first).startswith("nothing to do: superseded")
-    for step in STEPS[1:]:
-        run_step(step.name, pipeline, second)
-    newest = current_epoch(pipeline.tables)
-    assert newest is not None
-    assert (newest.interval_id, newest.kind) == (second.id, "migrate")
+    process_batch(pipeline, third)
+    before = contents(pipeline)
+    with pytest.raises(StalePlanError, match=f"now it ends with {third.id}. Nothing was moved"):
+        migrate_state.migrate_state(pipeline, second)
+    assert make_plan(pipeline, second).startswith(f"nothing planned: interval {third.id} is processed already")
+    assert contents(pipeline) == before
 
 
-def test_moves_that_do_not_fit_the_state_stop_before_anything_is_written(matches: Stages, tmp_path: Path) -> None:
+def test_a_plan_is_refused_when_another_function_has_become_active(matches: Stages, tmp_path: Path) -> None:
     pipeline = matches.copy(tmp_path, PLANNED)
-    moves = control.rows(pipeline.tables, "plan_moves")
-    moves[0]["from_channel"] = (moves[0]["from_channel"] + 1) % 4
-    control.replace(pipeline.tables, "plan_moves", moves, plan_id=moves[0]["plan_id"])
-    before = LightTable(f"{pipeline.tables}/state").version()
-    with pytest.raises(MigrationError, match="Nothing was moved"):
-        migrate_state.migrate_state(pipeline, first_interval(pipeline))
-    assert LightTable(f"{pipeline.tables}/state").version() == before
+    second, root = first_interval(pipeline).shifted(1), pipeline.tables
+    epoch = current_epoch(root)
+    assert epoch is not None
+    publish(
+        root,
+        epoch,
+        kind="migrate",
+        interval_id=epoch.interval_id,
+        function_version=0,
+        state_version=epoch.state_version,
+    )
+    with pytest.raises(StalePlanError, match=r"changes function v1, but v0 is active\. Nothing was moved"):
+        migrate_state.migrate_state(pipeline, second)
 
 
 def test_a_commit_that_loses_rows_is_not_published_and_is_rolled_back(
@@ -195,21 +176,15 @@ def test_a_commit_that_loses_rows_is_not_published_and_is_rolled_back(
 ) -> None:
     pipeline = matches.copy(tmp_path, PLANNED)
     before, epoch = stored(pipeline, "state"), current_epoch(pipeline.tables)
-    right = move.update_channels
-
-    def lossy(spark: SparkSession, root: str, moves: pa.Table, **options: Any) -> int:
-        right(spark, root, moves, **options)
-        DeltaTable.forPath(spark, f"{root}/state").delete(f"key = '{moves['key'][0].as_py()}'")
-        return LightTable(f"{root}/state").version()
-
+    right = move.moved_rows
     with monkeypatch.context() as patched:
-        patched.setattr(move, "update_channels", lossy)
+        patched.setattr(move, "moved_rows", lambda state, moves: right(state, moves).limit(1))
         with pytest.raises(MigrationError, match="old epoch stays active"):
-            migrate_state.migrate_state(pipeline, first_interval(pipeline))
+            migrate_state.migrate_state(pipeline, first_interval(pipeline).shifted(1))
     assert current_epoch(pipeline.tables) == epoch
     assert len(stored(pipeline, "state")) < len(before)
 
-    migrate_state.migrate_state(pipeline, first_interval(pipeline))
+    migrate_state.migrate_state(pipeline, first_interval(pipeline).shifted(1))
     after = stored(pipeline, "state")
     assert (
         after.drop("channel")
@@ -220,20 +195,18 @@ def test_a_commit_that_loses_rows_is_not_published_and_is_rolled_back(
 
 def test_in_shadow_mode_nothing_moves_and_the_plan_says_what_would_have(matches: Stages, tmp_path: Path) -> None:
     shadow = matches.copy(tmp_path, PLANNED, 'planner = "mixed"', 'planner = "mixed"\nmode = "shadow"')
-    said = migrate_state.migrate_state(shadow, first_interval(shadow))
-    assert "mode is shadow, would have: max/fair load" in said
-    newest = current_epoch(shadow.tables)
-    assert newest is not None
-    assert (newest.kind, newest.function_version) == ("keep", 0)
+    before = contents(shadow)
+    said = migrate_state.migrate_state(shadow, first_interval(shadow).shifted(1))
+    assert said.startswith("nothing moved (mode is shadow), would have: max/fair load")
+    assert contents(shadow) == before
 
 
 def test_without_deletion_vectors_every_client_can_read_the_table(spark: SparkSession, tmp_path: Path) -> None:
-    pipeline = make_world(tmp_path, intervals=1)
+    pipeline = make_world(tmp_path, intervals=2)
     file = pipeline.file
     file.write_text("deletion_vectors = false\n" + file.read_text())
     plain = rebalance.pipeline.file.load_pipeline(file)  # type: ignore[attr-defined]
     run_intervals(plain)
-    newest = current_epoch(plain.tables)
-    assert newest is not None
-    assert newest.kind == "migrate"
+    assert [epoch.kind for epoch in all_epochs(plain.tables)][-2:] == ["migrate", "process"]
+    assert all(record.moved_bytes > 0 for record in read_history(plain.tables)[1:])
     assert LightTable(f"{plain.tables}/state").to_pyarrow_table().num_rows == 3000

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
@@ -20,11 +19,12 @@ from rebalance.pipeline.file import Pipeline
 from rebalance.pipeline.intervals import Interval
 from rebalance.spark.placement import exchanges
 from rebalance.spark.routing import salt_of
+from rebalance.spark.task_times import job_group, known_stages
+from tests.support.markdown import blocks
 from tests.support.small_runs import WINDOW, SmallRun, interval_ids, plain, splitting
 from tests.support.world import events_of_window, expected_matches, expected_sums, first_interval, make_world
 
 INTERVALS = 3
-PLACEMENT = "Exchange shufflepartitionidpassthrough"
 
 
 def expected_stats(pipeline: Pipeline, interval: Interval) -> pl.DataFrame:
@@ -178,21 +178,35 @@ def test_results_are_the_same_on_several_channels_however_keys_are_spread(
 @pytest.mark.parametrize("name", MERGEABLE)
 def test_only_partial_states_are_placed_a_second_time(spark: SparkSession, events: Pipeline, name: str) -> None:
     run, source = SmallRun(spark, operator_of(name)), Path(events.source.path)
-    frames = run.frames(source, interval_ids(events, 1)[0], splitting(hot_keys(events), 0))
-    assert exchanges(frames.counts) == [PLACEMENT]
-    assert frames.combined is not None
-    # That of the partial states, and the first one, which is kept and shows below the new states and below the older ones.
-    assert exchanges(frames.combined) == [PLACEMENT] * 3
-    assert exchanges(operator_of(name).results(frames.combined)) == [PLACEMENT] * 3
+    hot, interval_id = hot_keys(events), interval_ids(events, 1)[0]
+    in_place = run.frames(source, interval_id, splitting(hot, 0), in_place=True)
+    # The exchanges lie below what Spark is told is placed already.
+    assert exchanges(in_place.results) == exchanges(in_place.state) == []
+    with job_group(run.spark, "split keys") as group:
+        in_place.results.write.format("noop").mode("overwrite").save()
+    rows, parts = shuffled(run.spark, group)
     labels = 3 if name == "naive_bayes" else 1
-    assert 5 < frames.combined.count() <= 5 * 3 * labels
-    assert frames.combined.where(F.spark_partition_id() != F.col("channel")).count() == 0
-    frames.release()
+    assert rows == 1500
+    assert 5 < parts <= 5 * 3 * labels
+    placed = in_place.state.withColumn("partition", F.spark_partition_id())
+    assert placed.where(F.col("partition") != F.col("channel")).count() == 0
+
+
+def shuffled(spark: SparkSession, group: str) -> list[int]:
+    """Rows that each exchange of the group's jobs has written, the largest first."""
+    jsc = spark.sparkContext._jsc.sc()
+    jsc.listenerBus().waitUntilEmpty(10_000)
+    tracker = spark.sparkContext.statusTracker()
+    stages = {stage for job in tracker.getJobIdsForGroup(group) for stage in tracker.getJobInfo(job).stageIds}  # type: ignore[union-attr]
+    known = known_stages(jsc.statusStore(), sorted(stages))
+    return sorted((stage.shuffleWriteRecords() for stage in known if stage.shuffleWriteRecords()), reverse=True)
 
 
 def documented_operator(project: Path, folder: Path) -> Operator:
     """The example of the documentation, word for word."""
-    (example,) = re.findall(r"```python\n(.*?OPERATOR = .*?)```", (project / "docs" / "operators.md").read_text(), re.S)
+    (example,) = [
+        block for block in blocks((project / "docs" / "operators.md").read_text(), "python") if "OPERATOR = " in block
+    ]
     (folder / "example.py").write_text(example)
     return load_operator(folder / "example.py")
 

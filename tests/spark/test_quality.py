@@ -1,96 +1,100 @@
-"""Bad statistics stop the run: the message names the expectation, the number of bad rows and examples."""
+"""A team's own expectations on the interval's events, which Spark reads."""
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
 
+import polars as pl
 import pytest
-from deltalake import DeltaTable
+from pyspark.sql import SparkSession
 
-from rebalance.errors import OrderError, QualityError
+from rebalance.errors import QualityError
 from rebalance.pipeline.file import Pipeline
-from rebalance.steps.check_quality import check_quality, docs_index
-from rebalance.steps.collect_stats import collect_stats
-from rebalance.steps.make_plan import make_plan
-from rebalance.steps.process_batch import process_batch
+from rebalance.steps.check_quality import check_quality
 from rebalance.storage import control
-from tests.support.world import Stages, first_interval
+from tests.support.counted import counted_pipeline, first_interval, key_row, put_statistics
+
+pytestmark = pytest.mark.usefixtures("few_rows")
+
+HEAD = "from great_expectations import expectations as gxe\ndef events():\n    return "
 
 
-@pytest.fixture(scope="module")
-def pipeline(matches: Stages, tmp_path_factory: pytest.TempPathFactory) -> Pipeline:
-    """One interval up to its statistics."""
-    return matches.copy(tmp_path_factory.mktemp("quality"), "0 check_quality")
+def pipeline_with(folder: Path, checks: str) -> Pipeline:
+    """Two hours of events, the first of them counted; all prices of the second are missing."""
+    pipeline = counted_pipeline(folder, 'expectations = "checks.py"')
+    (folder / "checks.py").write_text(HEAD + checks + "\n")
+    times = [datetime(2026, 1, 1, hour, 30, tzinfo=UTC) for hour in (0, 0, 0, 1)]
+    events = {"symbol": ["a", "a", "b", "b"], "ts": times, "price": [1.0, 2.0, -3.0, None]}
+    (folder / "events").mkdir()
+    pl.DataFrame(events).write_parquet(folder / "events" / "events.parquet")
+    put_statistics(pipeline, first_interval(pipeline), [key_row("a", tuples=2), key_row("b", tuples=1)])
+    return pipeline
+
+
+def nothing_is_cached(spark: SparkSession) -> bool:
+    return bool(spark._jsparkSession.sharedState().cacheManager().isEmpty())
+
+
+def test_only_the_interval_s_own_events_are_checked(spark: SparkSession, tmp_path: Path) -> None:
+    not_null = 'gxe.ExpectColumnValuesToNotBeNull(column="price")'
+    pipeline = pipeline_with(tmp_path, f"[{not_null}, gxe.ExpectTableRowCountToEqual(value=3)]")
+    assert check_quality(pipeline, first_interval(pipeline)).endswith("on 2 keys and 2 on the events passed")
+    rows = control.rows(pipeline.tables, "quality_runs", suite="events")
+    assert [(row["expectation"], row["column"]) for row in rows] == [
+        ("expect_column_values_to_not_be_null", "price"),
+        ("expect_table_row_count_to_equal", ""),
+    ]
+    assert nothing_is_cached(spark)
+    put_statistics(pipeline, first_interval(pipeline).shifted(1), [key_row("b", tuples=1)])
+    with pytest.raises(
+        QualityError,
+        match=r"not_be_null on price of events: 1 bad rows.*row_count_to_equal on the table of events .*observed 1",
+    ):
+        check_quality(pipeline, first_interval(pipeline).shifted(1))
+    assert nothing_is_cached(spark)
+
+
+def test_bad_events_stop_planning_or_warn_with_numbers_and_examples(spark: SparkSession, tmp_path: Path) -> None:
+    positive = 'gxe.ExpectColumnValuesToBeBetween(column="price", min_value=0, severity="{}")'
+    stops = pipeline_with(tmp_path / "stops", f"[{positive.format('critical')}]")
+    with pytest.raises(QualityError, match=r"values_to_be_between on price of events .*: 1 bad rows, for example -3.0"):
+        check_quality(stops, first_interval(stops))
+    warns = pipeline_with(tmp_path / "warns", f"[{positive.format('warning')}]")
+    said = check_quality(warns, first_interval(warns))
+    assert "on 2 keys passed; 1 warning: expect_column_values_to_be_between on price of events" in said
+    pages = {
+        page.relative_to(tmp_path).parts[4]: page.stem for page in tmp_path.glob("warns/tables/*/valid*/**/*.html")
+    }
+    assert pages == {"key_stats": "passed", "events": "warned"}
 
 
 @pytest.mark.parametrize(
-    ("updates", "expectation", "detail"),
+    "one",
     [
-        pytest.param(
-            {"tuples": "-3"},
-            "expect_column_values_to_be_between on tuples",
-            "bad rows, for example -3",
-            id="a negative count",
-        ),
-        pytest.param(
-            {"channel": "99"},
-            "expect_column_values_to_be_between on channel",
-            "bad rows, for example 99",
-            id="a channel out of range",
-        ),
-        pytest.param({"cost": "NULL"}, "expect_column_values_to_not_be_null on cost", "bad rows", id="a missing cost"),
-        pytest.param(
-            {"key": "'k0000001'"}, "expect_column_values_to_be_unique on key", "for example k0000001", id="a key twice"
-        ),
-        pytest.param(
-            {"state_bytes": "window_bytes + 1"},
-            "expect_column_pair_values_a_to_be_greater_than_b",
-            "bad rows",
-            id="less state in the window than in the interval",
-        ),
-        pytest.param(
-            {"tuples": "tuples + 1"},
-            "expect_column_sum_to_be_between on tuples",
-            "observed",
-            id="counts that do not add up to the events",
-        ),
+        'gxe.ExpectColumnValuesToBeInSet(column="symbol", value_set=["a", "b"])',
+        'gxe.ExpectColumnValuesToBeOfType(column="price", type_="DoubleType")',
+        'gxe.ExpectCompoundColumnsToBeUnique(column_list=["symbol", "price"])',
+        'gxe.ExpectColumnMeanToBeBetween(column="price", min_value=-1, max_value=1)',
+        'gxe.ExpectColumnValuesToMatchRegex(column="symbol", regex="^[ab]$")',
+        "gxe.UnexpectedRowsExpectation(unexpected_rows_query=\"SELECT * FROM {batch} WHERE time < '2026-01-01'\")",
     ],
+    ids=lambda one: one.split("(")[0],
 )
-def test_each_kind_of_bad_row_is_found(
-    pipeline: Pipeline, updates: dict[str, str], expectation: str, detail: str
-) -> None:
-    interval = first_interval(pipeline)
-    stats = DeltaTable(f"{pipeline.tables}/key_stats")
-    version = stats.version()
-    try:
-        stats.update(predicate="slot < 20000", updates=updates)
-        with pytest.raises(QualityError) as failure:
-            check_quality(pipeline, interval)
-        assert expectation in str(failure.value)
-        assert detail in str(failure.value)
-        with pytest.raises(QualityError, match="Nothing was planned"):
-            make_plan(pipeline, interval)
-        assert not control.exists(pipeline.tables, "plans")
-    finally:
-        DeltaTable(f"{pipeline.tables}/key_stats").restore(version)
+def test_the_usual_kinds_of_expectations_work_on_events(spark: SparkSession, tmp_path: Path, one: str) -> None:
+    pipeline = pipeline_with(tmp_path, f"[{one}]")
+    assert "1 on the events passed" in check_quality(pipeline, first_interval(pipeline))
 
 
-def test_good_statistics_pass_and_are_documented(pipeline: Pipeline) -> None:
-    assert "checks on" in check_quality(pipeline, first_interval(pipeline))
-    assert "key_stats" in docs_index(pipeline).read_text()
+def test_a_check_on_a_column_the_events_do_not_have_fails_and_says_so(spark: SparkSession, tmp_path: Path) -> None:
+    pipeline = pipeline_with(tmp_path, '[gxe.ExpectColumnValuesToNotBeNull(column="prize")]')
+    with pytest.raises(QualityError, match=r"on prize of events: it could not be checked: .*prize"):
+        check_quality(pipeline, first_interval(pipeline))
+    assert nothing_is_cached(spark)
 
 
-def test_an_unusual_volume_is_not_planned_on(matches: Stages, tmp_path: Path) -> None:
-    pipeline = matches.copy(tmp_path, "done", becomes="[quality]\nvolume_factor = 2.0")
-    without_events = first_interval(pipeline).shifted(3)
-    process_batch(pipeline, without_events)
-    collect_stats(pipeline, without_events)
-    with pytest.raises(QualityError, match=r"expect_column_sum_to_be_between on tuples .*1500.*observed 0"):
-        check_quality(pipeline, without_events)
-
-
-def test_statistics_are_needed_first(pipeline: Pipeline) -> None:
-    with pytest.raises(OrderError, match="Run collect_stats first"):
-        check_quality(pipeline, first_interval(pipeline).shifted(1))
-    with pytest.raises(OrderError, match="Run process_batch first"):
-        collect_stats(pipeline, first_interval(pipeline).shifted(1))
+def test_without_events_values_are_good(spark: SparkSession, tmp_path: Path) -> None:
+    pipeline = pipeline_with(tmp_path, '[gxe.ExpectColumnValuesToNotBeNull(column="price")]')
+    empty = first_interval(pipeline).shifted(50)
+    put_statistics(pipeline, empty, [])
+    assert "1 on the events passed" in check_quality(pipeline, empty)

@@ -27,6 +27,9 @@ FIRST, *COMMANDS = dict.fromkeys(
     if word.startswith("rebalance ") and "<name>" in word
 )
 
+#: Written when a person answers, or with a function per key; their columns are tested with them.
+NOT_HERE = {"approvals", "key_costs"}
+
 
 def run(command: str, name: str, key: str = "") -> None:
     """Run a command of the documentation on a pipeline."""
@@ -78,7 +81,7 @@ def test_the_python_runs(spark: SparkSession, pipeline: Pipeline) -> None:
     assert channels == dict(zip(users, names["tables"].function.channel_of(users).tolist(), strict=True))
 
 
-@pytest.mark.parametrize("table", documented_columns())
+@pytest.mark.parametrize("table", sorted(documented_columns().keys() - NOT_HERE))
 def test_a_table_has_the_columns_that_are_described(pipeline: Pipeline, table: str) -> None:
     described, found = documented_columns()[table], DeltaTable(f"{pipeline.tables}/{table}").schema().to_arrow()
     fixed = [column for column in described if column != "the operator's own"]
@@ -88,4 +91,4 @@ def test_a_table_has_the_columns_that_are_described(pipeline: Pipeline, table: s
 
 def test_every_table_is_described(pipeline: Pipeline) -> None:
     written = {log.parent.name for log in Path(pipeline.tables).glob("*/_delta_log")}
-    assert written == set(documented_columns())
+    assert written == documented_columns().keys() - NOT_HERE

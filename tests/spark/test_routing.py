@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
+from typing import Any
 
+import numpy as np
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
@@ -12,7 +15,17 @@ from pyspark.sql import functions as F
 import rebalance
 from rebalance.errors import SourceError
 from rebalance.partition import Key, KeyType, PartitionFunction, Share, consistent_ring
-from rebalance.spark.routing import key_column, mark_split, to_one_channel
+from rebalance.partition.hashing import hash_longs
+from rebalance.spark.lookup import numbers, texts
+from rebalance.spark.routing import (
+    channel_of,
+    is_split,
+    key_column,
+    mark_split,
+    one_channel_of,
+    ring_channel,
+    to_one_channel,
+)
 
 RANDOM = random.Random(7)
 ALPHABETS = ("abcdefgh", "0123456789", "äöüßéñ", "日本語文字", "🦉🐝🪲", "\x00\n\t '\"\\", "aä日🦉")
@@ -45,6 +58,57 @@ def test_spark_sends_every_key_where_python_does(
     df = spark.createDataFrame([(key,) for key in keys], column)
     routed = {row["k"]: row["channel"] for row in rebalance.route(df, function, "k").collect()}
     assert routed == dict(zip(keys, function.channel_of(keys).tolist(), strict=True))
+
+
+def test_a_literal_array_holds_every_text_and_every_number(spark: SparkSession) -> None:
+    wholes, reals = np.array(NUMBERS), np.array([0.1, -0.0, 5e-324, 1.7976931348623157e308])
+    row = spark.range(1).select(
+        texts(TEXTS).alias("texts"),
+        numbers(wholes).alias("longs"),
+        numbers(wholes.astype(np.int32)).alias("ints"),
+        numbers(reals).alias("doubles"),
+    )
+    assert dict(row.dtypes) == {
+        "texts": "array<string>",
+        "longs": "array<bigint>",
+        "ints": "array<int>",
+        "doubles": "array<double>",
+    }
+    found = row.first()
+    assert found is not None
+    assert found["texts"] == TEXTS
+    assert found["longs"] == NUMBERS
+    assert found["ints"] == wholes.astype(np.int32).tolist()
+    assert found["doubles"] == reals.tolist()
+
+
+def test_a_hundred_thousand_routes_are_as_right_as_one(spark: SparkSession) -> None:
+    routes: dict[Key, int] = {f"k-{number}": number % 5 for number in range(100_000)}
+    function = PartitionFunction(version=0, channels=5, slots=consistent_ring(5), routes=routes)
+    df = spark.range(0, 130_000, 1, 2).select(F.concat(F.lit("k-"), F.col("id").cast("string")).alias("k"))
+    routed = {row["k"]: row["channel"] for row in rebalance.route(df, function, "k").collect()}
+    assert list(routed.values()) == function.channel_of(routed).tolist()
+
+
+def test_keys_of_the_same_hash_are_told_apart(spark: SparkSession) -> None:
+    many = np.random.default_rng(7).integers(-(2**63), 2**63 - 1, 600_000)
+    hashes = hash_longs(many)
+    order = np.argsort(hashes, kind="stable")
+    same = np.flatnonzero(hashes[order][1:] == hashes[order][:-1])
+    pairs = [(int(many[order[i]]), int(many[order[i + 1]])) for i in same]
+    assert len(pairs) > 20
+    routes: dict[Key, int] = {}
+    for number, (one, other) in enumerate(pairs):
+        # Both routed, one of them, or none.
+        routes |= {one: 1} if number % 3 else {}
+        routes |= {other: 2} if number % 3 == 1 else {}
+    slots = np.zeros_like(consistent_ring(3))
+    function = PartitionFunction(version=0, channels=3, slots=slots, key_type="long", routes=routes)
+    keys = sorted({key for pair in pairs for key in pair})
+    df = spark.createDataFrame([(key,) for key in keys], "k bigint")
+    routed = {row["k"]: row["channel"] for row in rebalance.route(df, function, "k").collect()}
+    assert routed == {key: routes.get(key, 0) for key in keys}
+    assert {1, 2} <= set(routed.values())
 
 
 def test_small_integers_are_hashed_as_long_ones(spark: SparkSession) -> None:
@@ -132,6 +196,87 @@ def test_a_split_key_has_its_first_channel_as_its_one_channel(spark: SparkSessio
     assert channel_of == dict(zip(keys, SPLITTING.channel_of(keys).tolist(), strict=True))
     marked = {row["key"]: row["is_split"] for row in mark_split(rows, SPLITTING).collect()}
     assert marked == {key: key in SHARES for key in keys}
+
+
+def test_without_a_salt_a_split_key_goes_to_its_first_channel_whole(spark: SparkSession) -> None:
+    rows = many_tuples(spark).where("n < 50")
+    key = F.col("k")
+    found = rows.select(
+        "k",
+        channel_of(SPLITTING, key).alias("unsalted"),
+        one_channel_of(SPLITTING, key).alias("one"),
+        is_split(SPLITTING, key).alias("split"),
+        ring_channel(SPLITTING, key).alias("ring"),
+    ).distinct()
+    keys = [*SHARES, "routed", "hashed"]
+    one, ring = SPLITTING.channel_of(keys).tolist(), SPLITTING.hash_channel_of(keys).tolist()
+    wanted = {(k, c, c, k in SHARES, h) for k, c, h in zip(keys, one, ring, strict=True)}
+    assert {tuple(row) for row in found.collect()} == wanted
+    plain = PartitionFunction(version=0, channels=4, slots=consistent_ring(4), routes={"routed": 3})
+    assert not rows.where(is_split(plain, key)).count()
+
+
+@pytest.fixture
+def placed_and_rows(spark: SparkSession) -> Iterator[tuple[DataFrame, DataFrame]]:
+    """Rows of routed, split and other keys placed without a column for their channel, and the rows alone."""
+    spark.conf.set("spark.sql.adaptive.enabled", "false")
+    rows = many_tuples(spark).where("n < 2000").select("k", "n")
+    yield rows.repartitionById(4, channel_of(SPLITTING, F.col("k"), F.col("n"))), rows
+    spark.conf.unset("spark.sql.adaptive.enabled")
+
+
+Placed = tuple[DataFrame, DataFrame]
+
+
+def test_rows_lie_in_the_partition_of_their_channel_without_carrying_it(placed_and_rows: Placed) -> None:
+    placed, rows = placed_and_rows
+    lying = {(row["k"], row["n"]): row["p"] for row in placed.withColumn("p", F.spark_partition_id()).collect()}
+    salted = rebalance.route(rows.withColumn("salt", F.col("n")), SPLITTING, "k")
+    assert lying == {(row["k"], row["n"]): row["channel"] for row in salted.collect()}
+    assert set(lying.values()) == {0, 1, 2, 3}
+
+
+def test_only_the_rows_themselves_are_exchanged(placed_and_rows: Placed) -> None:
+    placed, rows = placed_and_rows
+    carried = rows.withColumn("channel", F.lit(1)).repartitionById(4, F.col("channel"))
+    alone = exchanged_bytes(rows.repartition(4, "k"))
+    assert exchanged_bytes(placed) == alone
+    assert exchanged_bytes(carried) > alone
+
+
+def exchanged_bytes(placed: DataFrame) -> int:
+    plan = placed._jdf.queryExecution().executedPlan()
+    plan.execute().count()
+    return int(plan.metrics().apply("dataSize").value())
+
+
+def test_nothing_of_the_placing_expression_is_interpreted_or_left_to_be_folded(
+    spark: SparkSession, placed_and_rows: Placed
+) -> None:
+    placed, _ = placed_and_rows
+    expression = placed._jdf.queryExecution().executedPlan().outputPartitioning().expr()
+    of = spark._jvm.java.lang.Class.forName  # type: ignore[union-attr]
+    interpreted = of("org.apache.spark.sql.catalyst.expressions.codegen.CodegenFallback")
+    nodes = list(every_node(expression))
+    assert any(node.nodeName() == "CaseWhen" for node in nodes)
+    assert [node.nodeName() for node in nodes if interpreted.isInstance(node)] == []
+    assert {node.nodeName() for node in nodes if node.foldable()} == {"Literal"}
+
+
+def every_node(expression: Any) -> Iterator[Any]:
+    yield expression
+    children = expression.children()
+    for number in range(children.size()):
+        yield from every_node(children.apply(number))
+
+
+def test_a_row_s_key_is_hashed_once_however_many_entries_it_is_compared_with(spark: SparkSession) -> None:
+    routes: dict[Key, int] = {f"k-{number}": number % 4 for number in range(3000)}
+    function = PartitionFunction(version=0, channels=4, slots=consistent_ring(4), routes=routes, splits=SHARES)
+    plan = rebalance.route(many_tuples(spark), function, "k")._jdf.queryExecution().executedPlan()
+    code = spark._jvm.org.apache.spark.sql.execution.debug.package.codegenString(plan)  # type: ignore[union-attr]
+    assert code.count("binaryEquals") >= 2
+    assert code.count("Murmur3_x86_32.hash") == 1
 
 
 def test_keys_of_several_columns_never_collide(spark: SparkSession) -> None:

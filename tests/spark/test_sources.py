@@ -16,7 +16,7 @@ from rebalance.steps.run import last_interval, run_intervals
 from rebalance.storage import control
 from rebalance.storage.epochs import current_epoch
 from rebalance.storage.reader import open_tables
-from tests.support.world import Stages, check_schemas, first_interval
+from tests.support.world import Stages, check_schemas, first_interval, stored
 
 EVENTS = """ts,user,shop,amount
 2026-01-01T00:10:00Z,1,a,1.5
@@ -52,8 +52,7 @@ def test_events_may_be_csv_json_parquet_or_delta_and_one_at_an_interval_s_end_be
     pipeline = pipeline_on(tmp_path, f'path = "events"\nformat = "{kind}"\nkey = "user"\n{columns}')
     first, last = first_interval(pipeline), last_interval(pipeline)
     assert last == first.shifted(1)
-    for interval in (first, last):
-        process_batch(pipeline, interval)
+    assert run_intervals(pipeline, count=2, say=lambda _: None) == 2
     assert sums(pipeline) == [(1, 2, 5.5), (2, 1, 2.5), (1, 1, 8.0)]
     check_schemas(pipeline.tables, "long")
 
@@ -72,7 +71,7 @@ def test_null_keys_are_refused_with_their_number_and_nothing_is_written(spark: S
     pipeline = pipeline_on(tmp_path, f'path = "events"\nformat = "csv"\nkey = "user"\ncolumns = "{COLUMNS}"')
     with pytest.raises(SourceError, match=r"^2 events .* have no key \(user is null\)"):
         process_batch(pipeline, first_interval(pipeline))
-    assert not any(control.exists(pipeline.tables, table) for table in ("results", "state", "key_counts", "batches"))
+    assert not any(control.exists(pipeline.tables, table) for table in ("results", "state", "batches"))
 
 
 @pytest.mark.parametrize(
@@ -105,10 +104,13 @@ def test_an_interval_without_events_still_has_results_of_its_window(matches: Sta
     newest = current_epoch(pipeline.tables)
     assert newest is not None
     assert newest.interval_id == first_interval(pipeline).shifted(3).id
+    (counted,) = control.rows(pipeline.tables, "interval_stats", interval_id=newest.interval_id)
+    assert (counted["rows"], counted["keys"]) == (0, len(set(stored(matches.pipeline, "state")["key"])))
+    assert all(row["success"] for row in control.rows(pipeline.tables, "quality_runs", interval_id=newest.interval_id))
 
 
 def test_an_interval_before_the_last_one_is_refused(matches: Stages, tmp_path: Path) -> None:
-    pipeline = matches.copy(tmp_path, "0 collect_stats")
+    pipeline = matches.copy(tmp_path, "1 collect_stats")
     with pytest.raises(OrderError, match="comes before"):
         process_batch(pipeline, first_interval(pipeline).shifted(-1))
 
@@ -120,7 +122,7 @@ def test_an_operator_whose_state_columns_changed_is_refused(matches: Stages, tmp
 
 
 def test_more_channels_are_planned_and_taken_into_use(matches: Stages, tmp_path: Path) -> None:
-    grown = matches.copy(tmp_path, "1 process_batch", "count = 4", "count = 6")
+    grown = matches.copy(tmp_path, "1 collect_stats", "count = 4", "count = 6")
     run_intervals(grown, count=1)
     opened = open_tables(grown.tables)
     assert opened.function.channels == 6

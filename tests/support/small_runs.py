@@ -15,8 +15,8 @@ from rebalance.operators import Operator
 from rebalance.partition import PartitionFunction, Share, consistent_ring
 from rebalance.pipeline.file import Pipeline
 from rebalance.spark.per_key import Frames, PerKey
-from rebalance.spark.placement import placing_session
-from rebalance.spark.routing import route, salt_of, to_one_channel
+from rebalance.spark.placement import Placing, placing_session
+from rebalance.spark.routing import salt_of, to_one_channel
 from tests.support.world import first_interval
 
 WINDOW = 2
@@ -45,22 +45,23 @@ class SmallRun:
     def __post_init__(self) -> None:
         self.spark = placing_session(self.spark)
 
-    def frames(self, source: Path, interval_id: str, function: PartitionFunction) -> Frames:
-        """An interval's tables, unread."""
+    def frames(self, source: Path, interval_id: str, function: PartitionFunction, *, in_place: bool = False) -> Frames:
+        """An interval's tables, unread. State is not in a table here, so it cannot be read in place."""
         events = self.spark.read.parquet(str(source / f"{interval_id}.parquet"))
         keyed = events.withColumns({"key": F.col("symbol"), "time": F.col("ts"), "salt": salt_of(events)})
-        rows = route(self.operator.rows(keyed), function).drop("salt").withColumn("interval_id", F.lit(interval_id))
+        older = None
         for state in self.state[1 - WINDOW :]:
             # A migration puts state where the function says.
-            rows = rows.unionByName(state if self.state_stays else to_one_channel(state, function))
-        return PerKey(self.operator, function, interval_id).frames(rows, state_stays=self.state_stays)
+            state = state if self.state_stays else to_one_channel(state, function)
+            older = state if older is None else older.unionByName(state)
+        work = PerKey(self.operator, function, interval_id, Placing(function.channels, in_place))
+        return work.frames(self.operator.rows(keyed), older, state_stays=self.state_stays)
 
     def process(self, source: Path, interval_id: str, function: PartitionFunction) -> pl.DataFrame:
         """An interval's results in a fixed order; its state is remembered."""
         frames = self.frames(source, interval_id, function)
         found = pl.from_arrow(frames.results.toArrow())
-        self.state.append(frames.state.localCheckpoint())
-        frames.release()
+        self.state.append(frames.state.withColumn("interval_id", F.lit(interval_id)).localCheckpoint())
         assert isinstance(found, pl.DataFrame)
         return found.sort(found.columns)
 

@@ -164,8 +164,10 @@ def stored(pipeline: Pipeline, table: str, version: int | None = None) -> pl.Dat
 
 
 def check_schemas(root: str, key_type: KeyType) -> None:
-    """The tables that Spark writes have the columns of their schema; with an operator's own, some more. The others are cast to it."""
-    for table in ("results", "key_counts", "state", "key_stats"):
+    """The tables with keys of their own have the columns of their schema; with an operator's own, some more. The others are cast to it."""
+    for table in ("results", "state", "key_stats"):
+        if not control.exists(root, table):
+            continue
         found = control.read(root, table).schema
         columns = {column.name: column.type for column in schema_of(table, key_type)}
         own = table in ("results", "state")
@@ -175,9 +177,10 @@ def check_schemas(root: str, key_type: KeyType) -> None:
 def contents(pipeline: Pipeline) -> dict[str, Any]:
     """Everything a run leaves behind, less clocks and the numbers that count tries."""
     clocks = {
+        "interval_stats": ["seconds"],
         "batches": ["seconds", "task_seconds"],
-        "channel_stats": ["task_seconds"],
         "plans": ["seconds"],
         "epochs": ["published_at", "state_version"],
     }
-    return {name: stored(pipeline, name).drop(clocks.get(name, [])).to_dicts() for name in SCHEMAS}
+    written = [name for name in SCHEMAS if control.exists(pipeline.tables, name)]
+    return {name: stored(pipeline, name).drop(clocks.get(name, [])).to_dicts() for name in written}

@@ -11,15 +11,18 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
-from deltalake import write_deltalake
 
 from rebalance.cli import main
+from rebalance.errors import RebalanceError
 from rebalance.partition import PartitionFunction, consistent_ring, slots_of
 from rebalance.pipeline.file import Pipeline, load_pipeline
 from rebalance.steps.make_plan import make_plan
 from rebalance.storage import control
 from rebalance.storage.epochs import publish, store_function
 from rebalance.storage.history import max_over_mean, read_history
+from rebalance.storage.schemas import SCHEMAS
+from rebalance.storage.statistics import channel_stats
+from rebalance.view.compare import compare_planners, comparison_table
 from rebalance.view.dry_run import dry_run
 from rebalance.view.explain import explain
 from rebalance.view.inspect import inspect
@@ -52,40 +55,28 @@ def pipeline(tmp_path: Path) -> Pipeline:
             "tuples": tuples,
             "cost": tuples.astype(float),
             "state_bytes": tuples * 10,
-            "window_bytes": tuples * 10,
+            "held_rows": tuples,
+            "held_bytes": tuples * 10,
+            "added_rows": tuples,
+            "added_bytes": tuples * 10,
+            "rate": np.zeros(200),
             "interval_id": [INTERVAL] * 200,
         }
     )
-    write_deltalake(f"{pipeline.tables}/key_stats", stats, partition_by=["interval_id"])
     root = pipeline.tables
+    control.replace(root, "key_stats", stats.select(SCHEMAS["key_stats"].names), interval_id=INTERVAL)
     stored = store_function(root, function, INTERVAL)
     start = publish(root, None, kind="start", function_version=stored.version, state_version=-1)
     publish(root, start, kind="process", interval_id=INTERVAL, function_version=stored.version, state_version=0)
-    loads = np.bincount(channel, weights=tuples, minlength=3)
-    batch = {
-        "interval_id": INTERVAL,
-        "events": int(tuples.sum()),
-        "rows": int(tuples.sum()),
-        "seconds": 1.0,
-        "task_seconds": [0.1, 0.2, 0.3],
-    }
-    control.append(root, "batches", [batch])
-    channels = [
-        {
-            "interval_id": INTERVAL,
-            "channel": d,
-            "keys": 1,
-            "tuples": int(loads[d]),
-            "cost": loads[d],
-            "hash_cost": loads[d],
-            "state_bytes": 1,
-            "task_seconds": 0.1,
-        }
-        for d in range(3)
-    ]
-    control.append(root, "channel_stats", channels)
-    check = {"interval_id": INTERVAL, "expectation": "e", "column": "", "success": True, "bad_rows": 0, "detail": ""}
-    control.append(root, "quality_runs", [check])
+    rows = int(tuples.sum())
+    counted = {"rows": rows, "keys": 200, "function_version": 0, "state_newest": INTERVAL, "seconds": 1.0}
+    control.append(root, "interval_stats", [{"interval_id": INTERVAL, **counted}])
+    loads = channel_stats(stats, function, INTERVAL)["cost"].to_pylist()
+    batch = {"rows": rows, "seconds": 1.0, "task_seconds": [0.1, 0.2, 0.3], "loads": loads, "function_version": 0}
+    control.append(root, "batches", [{"interval_id": INTERVAL, **batch}])
+    control.append(root, "channel_stats", channel_stats(stats, function, INTERVAL))
+    check = {"expectation": "e", "column": "", "severity": "stop", "success": True, "bad_rows": 0, "detail": ""}
+    control.append(root, "quality_runs", [{"interval_id": INTERVAL, **check}])
     return pipeline
 
 
@@ -97,7 +88,7 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
 def test_status_shows_where_the_pipeline_stands(pipeline: Pipeline, capsys: pytest.CaptureFixture[str]) -> None:
     said = run(capsys, "status", str(pipeline.file))
     assert "epoch 1 (process)" in said
-    assert "not planned yet" in said
+    assert "not planned" in said
 
 
 def test_a_dry_run_shows_the_plan_and_writes_nothing(pipeline: Pipeline, capsys: pytest.CaptureFixture[str]) -> None:
@@ -153,6 +144,76 @@ def test_a_plan_is_stored_once_and_again_with_the_same_number(
     ) == before
 
 
+def test_planners_are_compared_on_the_function_before_the_plan_and_nothing_is_written(pipeline: Pipeline) -> None:
+    from rebalance.storage.epochs import current_epoch
+
+    interval = pipeline.interval_at(pipeline.interval.first)
+    with pytest.raises(RebalanceError, match="was not planned"):
+        compare_planners(pipeline, interval, ["keep"])
+    make_plan(pipeline, interval)
+    (plan,) = control.rows(pipeline.tables, "plans")
+    publish(
+        pipeline.tables,
+        current_epoch(pipeline.tables),
+        kind="migrate",
+        interval_id=INTERVAL,
+        function_version=plan["function_version"],
+        state_version=1,
+        plan_id=plan["plan_id"],
+    )
+    kept, own = compare_planners(pipeline, interval, ["keep", "mixed"])
+    assert kept.after.skewness == own.before.skewness == plan["skewness_before"] > plan["skewness_after"]
+    assert (own.after.skewness, len(own.moved)) == (plan["skewness_after"], plan["moved_keys"])
+    assert control.rows(pipeline.tables, "plans") == [plan]
+    table = comparison_table([kept, own], "both")
+    assert [list(column.cells) for column in table.columns[:2]] == [["keep", "mixed"], ["keep", "apply"]]
+
+
+def asking(pipeline: Pipeline) -> Pipeline:
+    """The same pipeline in mode approve."""
+    pipeline.file.write_text(pipeline.file.read_text() + 'mode = "approve"\n')
+    return load_pipeline(pipeline.file)
+
+
+def test_approve_shows_the_plan_that_waits_and_records_the_answer(
+    pipeline: Pipeline, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pipeline = asking(pipeline)
+    run(capsys, "plan", str(pipeline.file))
+    (plan,) = control.rows(pipeline.tables, "plans")
+    said = run(capsys, "approve", str(pipeline.file), "--who", "Ann")
+    assert plan["plan_id"] in said
+    assert f"Moves {plan['moved_keys']:,} keys" in said
+    assert "Approved by Ann. The next migrate_state carries it out" in said
+    (answer,) = control.rows(pipeline.tables, "approvals")
+    (function,) = control.rows(pipeline.tables, "functions", version=plan["function_version"])
+    assert (answer["plan_id"], answer["digest"]) == (plan["plan_id"], function["digest"])
+    assert (answer["answer"], answer["who"]) == ("approve", "Ann")
+    assert "No plan waits for an answer" in run(capsys, "approve", str(pipeline.file))
+
+
+def test_an_approval_can_be_taken_back_by_the_name_of_the_plan(
+    pipeline: Pipeline, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pipeline = asking(pipeline)
+    run(capsys, "plan", str(pipeline.file))
+    (plan,) = control.rows(pipeline.tables, "plans")
+    run(capsys, "approve", str(pipeline.file))
+    said = run(capsys, "approve", str(pipeline.file), plan["plan_id"], "--reject")
+    assert "It will not be carried out" in said
+    assert [row["answer"] for row in control.rows(pipeline.tables, "approvals", answer="reject")] == ["reject"]
+
+
+def test_approving_where_nobody_is_asked_says_so(pipeline: Pipeline, capsys: pytest.CaptureFixture[str]) -> None:
+    run(capsys, "plan", str(pipeline.file))
+    assert "planning.mode is 'auto', which asks nobody" in run(capsys, "approve", str(pipeline.file))
+
+
+def test_approving_a_plan_that_is_not_there_is_refused(pipeline: Pipeline, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["approve", str(pipeline.file), "nonsense"]) == 2
+    assert "there is no plan 'nonsense'" in capsys.readouterr().err
+
+
 def test_what_is_shown_is_data_first(pipeline: Pipeline) -> None:
     stands = status(pipeline, last=8)
     assert (stands.opened.epoch.epoch, [record.interval_id for record in stands.intervals]) == (1, [INTERVAL])
@@ -161,6 +222,7 @@ def test_what_is_shown_is_data_first(pipeline: Pipeline) -> None:
     assert [epoch.kind for epoch in looked.epochs] == ["start", "process"]
     tables = {name: info.files for name, info in looked.tables.items() if info is not None}
     assert tables == {
+        "interval_stats": 1,
         "batches": 1,
         "key_stats": 1,
         "channel_stats": 1,
@@ -174,7 +236,7 @@ def test_what_is_shown_is_data_first(pipeline: Pipeline) -> None:
     assert (key.has_route, key.shares, key.moves) == (False, (), [])
     assert key.channel == key.ring_channel
     assert key.load is not None
-    assert (key.load.tuples, key.load.window_bytes) == (60, 600)
+    assert (key.load.tuples, key.load.held_bytes) == (60, 600)
 
 
 def test_a_bar_is_a_channels_load_over_the_mean() -> None:
@@ -235,7 +297,7 @@ def test_trouble_is_one_line_and_exit_code_2(tmp_path: Path, capsys: pytest.Capt
 def test_looking_starts_neither_spark_nor_pandas(pipeline: Pipeline) -> None:
     code = (
         "import sys; from rebalance.cli import main; "
-        f"[main([verb, {str(pipeline.file)!r}, *more]) for verb, more in (('status', []), ('inspect', []), ('explain', ['user-007']))]; "
+        f"[main([verb, {str(pipeline.file)!r}, *more]) for verb, more in (('status', []), ('inspect', []), ('explain', ['user-007']), ('approve', []))]; "
         "heavy = {'pyspark', 'pandas', 'airflow', 'great_expectations', 'matplotlib', 'numba'} & sys.modules.keys(); "
         "sys.exit(str(heavy) if heavy else 0)"
     )
@@ -247,4 +309,4 @@ def test_the_picture_is_drawn(pipeline: Pipeline, tmp_path: Path) -> None:
     records = read_history(pipeline.tables)
     draw_loads(records, tmp_path / "new" / "loads.png", theta_max=0.05, title="shop")
     assert (tmp_path / "new" / "loads.png").read_bytes().startswith(b"\x89PNG")
-    assert records[0].before == records[0].without == max_over_mean(records[0].loads) > 1
+    assert records[0].before == records[0].without == records[0].reached == max_over_mean(records[0].loads) > 1

@@ -180,7 +180,7 @@ def test_nodes_give_their_channels_an_even_part_of_their_performance(tmp_path: P
 
 def test_a_planner_is_told_of_the_nodes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pipeline = with_nodes(tmp_path)
-    columns = {"slot": [7], "channel": [1], "tuples": [3], "cost": [3.0], "window_bytes": [10]}
+    columns = {"slot": [7], "tuples": [3], "cost": [3.0], "held_bytes": [10]}
     monkeypatch.setattr(statistics, "read_key_stats", lambda *_: pa.table({"key": ["a"], **columns}))
     function = PartitionFunction(version=1, channels=3, slots=consistent_ring(3))
     request = statistics.make_request(pipeline, function, "any", mergeable=True)

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from rebalance import steps
 from rebalance.airflow.page import describe
 from rebalance.cli import main
 from rebalance.operators import BUILT_IN
@@ -73,6 +74,14 @@ def test_every_operator_is_in_the_table_of_operators_with_whether_its_states_mer
 def test_every_column_of_a_table_is_described(table: str) -> None:
     described = [column for column in documented_columns()[table] if column != "the operator's own"]
     assert sorted(described) == sorted(control.SCHEMAS[table].names)
+
+
+def test_every_table_is_described_where_an_interval_fills_it() -> None:
+    assert list(documented_columns()) == list(control.SCHEMAS)
+
+
+def test_the_picture_has_the_steps_in_the_order_in_which_they_run() -> None:
+    assert [step.name for step in steps.STEPS] == STEPS
 
 
 def test_every_step_has_a_job() -> None:

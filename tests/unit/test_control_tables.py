@@ -12,21 +12,23 @@ import pytest
 from rebalance.errors import LockedError, RebalanceError, StalePlanError
 from rebalance.partition import KeyType, PartitionFunction, consistent_ring
 from rebalance.storage import control
-from rebalance.storage.epochs import all_epochs, current_epoch, epoch_of, load_function, publish, store_function
+from rebalance.storage.epochs import (
+    all_epochs,
+    carried_out,
+    current_epoch,
+    load_function,
+    processed,
+    publish,
+    store_function,
+)
 from rebalance.storage.lock import writer_lock
 from rebalance.storage.reader import open_tables
 from rebalance.storage.schemas import SCHEMAS, schema_of
 from rebalance.storage.statistics import read_key_stats
 
 
-def batch(interval: str, events: int) -> dict[str, Any]:
-    return {
-        "interval_id": interval,
-        "events": events,
-        "rows": events,
-        "seconds": 1.0,
-        "task_seconds": [0.5],
-    }
+def batch(interval: str, rows: int) -> dict[str, Any]:
+    return {"interval_id": interval, "rows": rows, "seconds": 1.0, "task_seconds": [0.5]}
 
 
 def test_a_table_that_was_never_written_is_empty(tmp_path: Path) -> None:
@@ -49,9 +51,9 @@ def test_the_keys_of_a_table_that_was_never_written_have_the_type_of_the_functio
 
 def test_replacing_an_interval_leaves_the_others_alone(tmp_path: Path) -> None:
     root = str(tmp_path)
-    for interval, events in (("a", 1), ("b", 2), ("a", 3)):
-        control.replace(root, "batches", [batch(interval, events)], interval_id=interval)
-    assert sorted((row["interval_id"], row["events"]) for row in control.rows(root, "batches")) == [("a", 3), ("b", 2)]
+    for interval, rows in (("a", 1), ("b", 2), ("a", 3)):
+        control.replace(root, "batches", [batch(interval, rows)], interval_id=interval)
+    assert sorted((row["interval_id"], row["rows"]) for row in control.rows(root, "batches")) == [("a", 3), ("b", 2)]
 
 
 @pytest.mark.parametrize("name", ["it's", 'say "x"', "a'; --", "ünï", ""])
@@ -59,7 +61,7 @@ def test_values_with_quotes_are_values_and_nothing_else(tmp_path: Path, name: st
     root = str(tmp_path)
     control.append(root, "batches", [batch("other", 1), batch(name, 2)])
     control.replace(root, "batches", [batch(name, 3)], interval_id=name)
-    assert [row["events"] for row in control.rows(root, "batches", interval_id=name)] == [3]
+    assert [row["rows"] for row in control.rows(root, "batches", interval_id=name)] == [3]
     assert control.read(root, "batches").num_rows == 2
 
 
@@ -80,8 +82,8 @@ def test_the_highest_epoch_is_the_active_one(tmp_path: Path) -> None:
     after = publish(root, start, kind="process", interval_id="a", function_version=0, state_version=0)
     assert current_epoch(root) == after
     assert [epoch.epoch for epoch in all_epochs(root)] == [0, 1]
-    assert epoch_of(root, "a", "process") == after
-    assert epoch_of(root, "a", "migrate", "keep") is None
+    assert (processed(root, "a"), processed(root, "b")) == (after, None)
+    assert (carried_out(root, ["a plan"]), carried_out(root, [])) == (None, None)
     assert (datetime.now(UTC) - after.published_at).total_seconds() < 60
     assert open_tables(root).epoch == after
     assert open_tables(root, epoch=0).epoch == start

@@ -8,9 +8,12 @@ from dataclasses import MISSING, fields
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from rebalance.planners.registry import PLANNERS
+from rebalance.steps import STEPS
+from rebalance.storage.schemas import SCHEMAS
 from tests.support.markdown import PAGES, PROJECT, anchors, blocks, broken_prose, code_words, links, tables
 
 EVERY_PAGE = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -94,6 +97,18 @@ def test_the_simulator_s_python_runs() -> None:
     assert names["outcome"].utilisation.shape == names["outcome"].queue.shape
 
 
+def test_the_readme_s_function_per_key_remembers_what_it_has_seen() -> None:
+    (code,) = [block for block in blocks((PROJECT / "README.md").read_text(), "python") if "def process" in block]
+    names: dict[str, Any] = {}
+    exec(code, names)
+    state = pa.schema([("trades", pa.int64()), ("total", pa.float64())]).empty_table()
+    for prices, seen in (([1.0, 2.0], (2, 1.5)), ([6.0], (3, 3.0))):
+        results, state = names["process"]("key", pa.table({"price": prices}), state)
+        assert results.to_pylist() == [dict(zip(("trades", "mean"), seen, strict=True))]
+    for table, declared in ((results, names["RESULTS"]), (state, names["STATE"])):
+        assert table.column_names == [column.split()[0] for column in declared.split(", ")]
+
+
 def default_in_words(value: Any) -> str:
     """A parameter's default as the table of planners writes it."""
     if value is None:
@@ -130,6 +145,16 @@ def test_the_rooms_are_described_in_the_order_in_which_they_may_import_each_othe
     assert described == [layer.replace("rebalance.", "").split(" | ") for layer in layers]
     folders = {folder.parent.name for folder in PROJECT.glob("rebalance/*/__init__.py")}
     assert folders <= {room for row in described for room in row}
+
+
+def test_the_design_lists_every_table_with_the_steps_that_write_it() -> None:
+    (rows,) = [rows for (head, *rows) in tables((PROJECT / "docs" / "design.md").read_text()) if head[0] == "table"]
+    listed = {table: writers for names, _, writers in rows for table in re.findall(r"`(\w+)`", names)}
+    assert list(listed) == list(SCHEMAS)
+    for step in STEPS:
+        written = [table for table, writers in listed.items() if step.name in re.findall(r"\w+", writers)]
+        said = set(re.findall(r"`(\w+)`", step.about)) & SCHEMAS.keys()
+        assert said <= set(written), step.name
 
 
 def test_the_map_names_every_folder_of_the_package() -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pyarrow as pa
 import pytest
 
 from rebalance.errors import MigrationError
-from rebalance.spark.fingerprint import check_end, check_start
+from rebalance.spark.fingerprint import check_commit, check_end, check_kept, check_start, per_key
 
 MOVES = pa.table(
     {"key": ["a", "b"], "from_channel": pa.array([0, 1], pa.int32()), "to_channel": pa.array([2, 2], pa.int32())}
@@ -50,3 +52,63 @@ def test_a_key_that_is_not_where_the_plan_takes_it_from_stops_the_move() -> None
 def test_any_difference_after_the_move_is_an_error(after: pa.Table) -> None:
     with pytest.raises(MigrationError, match="old epoch stays active"):
         check_end(check_start(BEFORE, MOVES), after)
+
+
+def test_a_row_that_is_there_twice_or_not_at_all_changes_the_fingerprint_and_the_order_of_rows_does_not() -> None:
+    rows = pa.table(
+        {"key": ["a", "a", "a"], "channel": pa.array([0, 0, 0], pa.int32()), "hash": [2**62, 2**62, 2**62 - 7]}
+    )
+    once, again = per_key(rows), per_key(rows.take([2, 0, 1]))
+    assert once.equals(again)
+    for other in ([0, 1], [0, 1, 1], [0, 2, 2], [0, 1, 2, 2]):
+        assert not per_key(rows.take(other)).equals(once)
+
+
+KEPT = pa.table({"interval_id": ["i", "i"], "channel": [0, 1], "rows": [3, 1], "checksum": [5, 6]})
+
+
+def test_copied_rows_must_be_the_same_in_every_part_of_the_table() -> None:
+    check_kept(KEPT, KEPT)
+    for other in (KEPT.slice(1), KEPT.set_column(3, "checksum", [[6, 5]]), KEPT.set_column(2, "rows", [[2, 2]])):
+        with pytest.raises(MigrationError, match="do not move differ"):
+            check_kept(KEPT, other)
+
+
+VECTOR = {"storageType": "u", "pathOrInlineDv": "x", "offset": 1, "cardinality": 2}
+TOUCHED = {"a": {"path": "a"}, "b": {"path": "b", "deletionVector": VECTOR}}
+HIDDEN = {"storageType": "u", "pathOrInlineDv": "y", "offset": 1, "cardinality": 3}
+COMMIT: list[dict[str, Any]] = [
+    {"commitInfo": {}},
+    {"txn": {}},
+    {"remove": {"path": "a"}},
+    {"add": {"path": "a", "deletionVector": HIDDEN}},
+    {"remove": {"path": "b", "deletionVector": VECTOR}},
+    {"add": {"path": "new"}},
+]
+
+
+def test_a_commit_that_replaces_the_planned_files_is_taken_apart_into_old_files_and_new_ones() -> None:
+    old, new = check_commit(COMMIT, TOUCHED)
+    assert ([add["path"] for add in old], [add["path"] for add in new]) == (["a"], ["new"])
+
+
+@pytest.mark.parametrize(
+    ("actions", "match"),
+    [
+        pytest.param(
+            [*COMMIT, {"metaData": {}}], "changed the table's metaData", id="the table's schema changed as well"
+        ),
+        pytest.param(
+            [*COMMIT, {"remove": {"path": "c"}}], "replaced 3 files, planned were 2; c", id="another file went"
+        ),
+        pytest.param(COMMIT[:4], "replaced 1 files, planned were 2; b", id="a file with moved rows stayed"),
+        pytest.param(
+            [*COMMIT[:4], {"remove": {"path": "b", "deletionVector": HIDDEN}}],
+            "b hid other rows when",
+            id="the file had changed since it was read",
+        ),
+    ],
+)
+def test_a_commit_that_touches_other_files_than_planned_is_an_error(actions: list[dict[str, Any]], match: str) -> None:
+    with pytest.raises(MigrationError, match=match):
+        check_commit(actions, TOUCHED)

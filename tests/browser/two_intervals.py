@@ -1,4 +1,4 @@
-"""One interval of a small pipeline through Airflow, in a process of its own: python -m tests.browser.one_interval FOLDER."""
+"""Two intervals of a small pipeline through Airflow, in a process of its own: python -m tests.browser.two_intervals FOLDER."""
 
 from __future__ import annotations
 
@@ -17,8 +17,12 @@ def run(folder: Path) -> None:
     from rebalance.simulate.workload import Workload
 
     start = datetime(2026, 1, 1, tzinfo=UTC)
-    interval = Interval(start, start + timedelta(hours=1))
-    write_trades(folder / "events", interval, Workload(keys=200, channels=4, z=1.0, seed=3), intervals=1, events=3000)
+    good = Interval(start, start + timedelta(hours=1))
+    # Far more events than the one before: too many to be planned on.
+    odd = good.shifted(1)
+    for interval, events in ((good, 3000), (odd, 15_000)):
+        workload = Workload(keys=200, channels=4, z=1.0, seed=3)
+        write_trades(folder / "events", interval, workload, intervals=1, events=events)
     (folder / "pipelines").mkdir()
     (folder / "pipelines" / "trades.toml").write_text(
         """\
@@ -37,10 +41,14 @@ window = 2
 parameters = { kind = "side", value = "price" }
 [channels]
 count = 4
+[quality]
+volume_factor = 3
 """
     )
     prepare(folder / "airflow")
-    run_interval(load_dag(DAG_ID), interval)
+    dag = load_dag(DAG_ID)
+    for interval in (good, odd):
+        run_interval(dag, interval)
 
 
 if __name__ == "__main__":

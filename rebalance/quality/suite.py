@@ -1,0 +1,75 @@
+"""The built-in suite: what must hold for an interval's key statistics to be planned on.
+
+All of it holds for an interval without rows, or without any key, too.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from rebalance.partition import SLOTS
+from rebalance.quality.facts import Facts
+from rebalance.storage.schemas import SCHEMAS
+
+if TYPE_CHECKING:
+    from great_expectations.expectations import Expectation
+
+    from rebalance.pipeline.sections import Quality
+
+#: Types of the columns as pandas sees them; the key's own type is that of the function.
+_TYPES = {
+    column.name: np.dtype(column.type.to_pandas_dtype()).name
+    for column in SCHEMAS["key_stats"]
+    if column.name not in ("interval_id", "key")
+}
+
+
+def key_stats_suite(facts: Facts, knobs: Quality) -> list[Expectation]:
+    """The suite for one interval; every expectation stops, but that on the volume if it is only to warn."""
+    from great_expectations import expectations as gxe
+
+    # An infinite cost would be all of the load.
+    last = facts.channels - 1
+    most = {"slot": SLOTS - 1, "channel": last, "hash_channel": last, "cost": sys.float_info.max}
+    suite: list[Expectation] = [
+        gxe.ExpectTableColumnsToMatchSet(column_set=SCHEMAS["key_stats"].names),
+        gxe.ExpectColumnValuesToBeOfType(column="key", type_="int64" if facts.key_type == "long" else "str"),
+        *(gxe.ExpectColumnValuesToBeOfType(column=column, type_=kind) for column, kind in _TYPES.items()),
+        *(gxe.ExpectColumnValuesToNotBeNull(column=column) for column in ("key", *_TYPES)),
+        gxe.ExpectColumnValuesToBeUnique(column="key"),
+        # One end at a time: with both, Great Expectations asks Python about each row by itself.
+        *(gxe.ExpectColumnValuesToBeBetween(column=column, min_value=0) for column in _TYPES),
+        *(gxe.ExpectColumnValuesToBeBetween(column=column, max_value=value) for column, value in most.items()),
+        *(
+            gxe.ExpectColumnPairValuesAToBeGreaterThanB(
+                column_A=f"held_{unit}", column_B=f"added_{unit}", or_equal=True
+            )
+            for unit in ("rows", "bytes")
+        ),
+        gxe.ExpectColumnSumToBeBetween(
+            column="tuples", min_value=facts.rows, max_value=facts.rows, notes=f"the interval has {facts.rows:,} rows"
+        ),
+    ]
+    return [*suite, *_volume(facts, knobs)]
+
+
+def _volume(facts: Facts, knobs: Quality) -> list[Expectation]:
+    from great_expectations import expectations as gxe
+    from great_expectations.expectations.metadata_types import FailureSeverity
+
+    if facts.usual is None:
+        return []
+    # Without rows there are no loads that a plan could get wrong: worth a word, not a stop.
+    stops = knobs.volume == "stop" and facts.rows > 0
+    return [
+        gxe.ExpectColumnSumToBeBetween(
+            column="tuples",
+            min_value=facts.usual.rows / knobs.volume_factor,
+            max_value=facts.usual.rows * knobs.volume_factor,
+            notes=f"usual are {facts.usual.rows:,.0f} rows, the median {facts.usual.of}",
+            severity=FailureSeverity.CRITICAL if stops else FailureSeverity.WARNING,
+        )
+    ]

@@ -1,0 +1,44 @@
+"""Rows and bytes per key, by one aggregation that Spark combines before its exchange."""
+
+from __future__ import annotations
+
+from functools import reduce
+from operator import add
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from rebalance.spark.routing import SALT, slot_of
+from rebalance.storage.state import fixed_bytes, varying_bytes
+
+
+def count_rows(rows: DataFrame) -> pa.Table:
+    """Of each key of an operator's rows: slot, rows, bytes."""
+    rows = rows.drop(SALT)
+    return _by_key(rows, {"": F.lit(True)})
+
+
+def count_state(state: DataFrame, newest: str) -> pa.Table:
+    """Of each key of the state: slot, rows and bytes held, and what of them the newest interval has added."""
+    return _by_key(state, {"held_": F.lit(True), "added_": F.col("interval_id") == newest})
+
+
+def _by_key(rows: DataFrame, counted: dict[str, Column]) -> pa.Table:
+    """Rows and bytes of each key, for each condition under its own prefix."""
+    varying = varying_bytes(rows)
+    aggregates = []
+    for prefix, condition in counted.items():
+        aggregates.append(F.count_if(condition).alias(f"{prefix}rows"))
+        if varying:
+            size = F.when(condition, reduce(add, varying)).otherwise(0).cast("bigint")
+            aggregates.append(F.sum(size).alias(f"{prefix}varying"))
+    key = F.col("key")
+    # The same for every row of a key, so it is asked once a key.
+    width = F.lit(fixed_bytes(rows)) + (F.octet_length(key) if dict(rows.dtypes)["key"] == "string" else F.lit(0))
+    columns = [key, slot_of(key).alias("slot")]
+    for prefix in counted:
+        size = F.col(f"{prefix}rows") * width
+        columns.append(F.col(f"{prefix}rows"))
+        columns.append((size + F.col(f"{prefix}varying") if varying else size).cast("bigint").alias(f"{prefix}bytes"))
+    return rows.groupBy("key").agg(*aggregates).select(*columns).toArrow()

@@ -1,0 +1,28 @@
+"""What a step builds on: the active epoch, or the first one, which a pipeline's first step publishes."""
+
+from __future__ import annotations
+
+from rebalance.errors import OrderError
+from rebalance.partition import KeyType, PartitionFunction, consistent_ring
+from rebalance.pipeline.file import Pipeline
+from rebalance.pipeline.intervals import Interval
+from rebalance.planning.interface import first_function
+from rebalance.storage.epochs import Epoch, current_epoch, publish, store_function
+
+
+def active_epoch(pipeline: Pipeline, interval: Interval, key_type: KeyType) -> Epoch:
+    """The epoch to build on; the first interval of a pipeline starts it with a ring alone. The caller holds the writer lock."""
+    epoch = current_epoch(pipeline.tables)
+    if epoch is None:
+        channels = pipeline.channels
+        ring = consistent_ring(channels.count, replicas=channels.replicas, excluded=channels.excluded)
+        plain = PartitionFunction(version=0, channels=channels.count, slots=ring, key_type=key_type)
+        first = first_function(pipeline.make_planner(), plain, channels.excluded)
+        stored = store_function(pipeline.tables, first, interval.id)
+        return publish(pipeline.tables, None, kind="start", function_version=stored.version, state_version=-1)
+    if epoch.interval_id > interval.id:
+        raise OrderError(
+            f"interval {interval.id} comes before {epoch.interval_id}, which is processed already: state is built in the order of time. "
+            "Run intervals in order; to start over, use an empty table root."
+        )
+    return epoch

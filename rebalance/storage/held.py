@@ -1,0 +1,103 @@
+"""What the state table holds of each key, from what was counted before: no state is read, whatever the window is.
+
+    held now = held when the interval before was counted + what the newest interval added - what left the window
+
+Each interval's `key_stats` has what was held then and what the newest interval had added, so three of them are enough. Where one is
+missing (an interval was processed but not counted) there is no answer, and the caller counts the state itself, once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from rebalance.pipeline.intervals import Interval
+from rebalance.storage import control
+
+NUMBERS = ("tuples", "state_bytes", "held_rows", "held_bytes", "added_rows", "added_bytes")
+
+
+def rows_processed(root: str, interval: Interval) -> int | None:
+    """How many rows of the interval were processed; None if it was not."""
+    found = control.rows(root, "batches", columns=["rows"], interval_id=interval.id)
+    return int(found[-1]["rows"]) if found else None
+
+
+def added_as_counted(root: str, newest: Interval) -> pa.Table | None:
+    """What an interval added, if its operator keeps its rows as they are: what was counted, if just that was processed."""
+    counted = control.rows(root, "interval_stats", columns=["rows"], interval_id=newest.id)
+    if not counted or counted[-1]["rows"] != rows_processed(root, newest):
+        return None
+    stats = control.read(root, "key_stats", columns=["key", "slot", "tuples", "state_bytes"], interval_id=newest.id)
+    return stats.rename_columns(["key", "slot", "rows", "bytes"])
+
+
+def is_folded(root: str, interval: Interval) -> bool:
+    """Whether the interval's processing wrote the whole state anew: what was held before says nothing then."""
+    found = control.rows(root, "batches", columns=["folded"], interval_id=interval.id)
+    return bool(found and found[-1]["folded"])
+
+
+def rolled(root: str, newest: Interval, window: int | None, added: pa.Table) -> list[pa.Table] | None:
+    """Parts whose sum by key is what is held after `newest` has added its rows; None if it cannot be told.
+
+    Nothing leaves a state without a window.
+    """
+    parts = [
+        _part(
+            added,
+            added_rows=added["rows"],
+            added_bytes=added["bytes"],
+            held_rows=added["rows"],
+            held_bytes=added["bytes"],
+        )
+    ]
+    before = newest.shifted(-1)
+    if rows_processed(root, before) is not None:
+        held = _counted_when_newest(root, before, window, ("held_rows", "held_bytes"))
+        if held is None:
+            return None
+        parts.append(_part(held, held_rows=held["held_rows"], held_bytes=held["held_bytes"]))
+    leaving = None if window is None else newest.shifted(1 - window)
+    if leaving is not None and rows_processed(root, leaving) is not None:
+        gone = _counted_when_newest(root, leaving, window, ("added_rows", "added_bytes"))
+        if gone is None:
+            return None
+        parts.append(_part(gone, held_rows=pc.negate(gone["added_rows"]), held_bytes=pc.negate(gone["added_bytes"])))
+    return parts
+
+
+def summed(parts: Sequence[pa.Table]) -> pa.Table:
+    """One row per key with tuples or state, in ascending key order."""
+    whole = pa.concat_tables(parts)
+    sums = [(name, "sum") for name in NUMBERS]
+    found = whole.group_by("key").aggregate([("slot", "max"), *sums])
+    found = found.rename_columns({"slot_max": "slot", **{f"{name}_sum": name for name in NUMBERS}})
+    used = pc.or_(pc.greater(found["tuples"], 0), pc.greater(found["held_rows"], 0))
+    return found.filter(used).select(["key", "slot", *NUMBERS]).sort_by("key")
+
+
+def counted_part(counts: pa.Table) -> pa.Table:
+    """What was counted of the interval, to be summed with what is held."""
+    return _part(counts, tuples=counts["rows"], state_bytes=counts["bytes"])
+
+
+def held_part(held: pa.Table) -> pa.Table:
+    """What was counted of the state itself, to be summed with what was counted of the interval."""
+    return _part(held, **{name: held[name] for name in ("held_rows", "held_bytes", "added_rows", "added_bytes")})
+
+
+def _part(table: pa.Table, **numbers: pa.ChunkedArray) -> pa.Table:
+    zeros = pa.repeat(pa.scalar(0, pa.int64()), table.num_rows)
+    columns = {name: numbers.get(name, zeros) for name in NUMBERS}
+    return pa.table({"key": table["key"], "slot": table["slot"].cast(pa.int32()), **columns})
+
+
+def _counted_when_newest(root: str, newest: Interval, window: int | None, columns: tuple[str, ...]) -> pa.Table | None:
+    """Statistics of the interval that was counted while `newest` was the newest in the state, under the same window."""
+    counted = control.rows(root, "interval_stats", columns=["interval_id"], state_newest=newest.id, window=window or 0)
+    if not counted:
+        return None
+    return control.read(root, "key_stats", columns=["key", "slot", *columns], interval_id=counted[-1]["interval_id"])

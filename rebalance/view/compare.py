@@ -1,0 +1,55 @@
+"""What other planners would have made of an interval that was planned: same statistics, same function to start from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.table import Table
+
+from rebalance.errors import RebalanceError
+from rebalance.pipeline.file import Pipeline
+from rebalance.pipeline.intervals import Interval
+from rebalance.planning.model import Plan
+from rebalance.steps.make_plan import plan_for
+from rebalance.storage.epochs import load_function
+from rebalance.storage.plans import plans_of
+from rebalance.view.dry_run import with_planning
+from rebalance.view.words import bytes_in_words, new_table
+
+
+def compare_planners(pipeline: Pipeline, interval: Interval, planners: Sequence[str]) -> list[Plan]:
+    """The plan of each planner for one interval, on the function that was active before the interval was planned; writes nothing."""
+    plans = plans_of(pipeline.tables, interval.id)
+    if not plans:
+        raise RebalanceError(f"interval {interval.id} was not planned, so there is nothing to compare with.")
+    before = load_function(pipeline.tables, plans[-1]["base_function"])
+    return [plan_for(with_planning(pipeline, planner=planner), interval, before)[1] for planner in planners]
+
+
+def comparison_table(plans: Sequence[Plan], title: str) -> Table:
+    """One line per planner: the load it comes to and what that takes."""
+    table = new_table(
+        "planner",
+        "decision",
+        "max/mean\nload",
+        "θ",
+        "keys\nmoved",
+        "bytes\nmoved",
+        "routes",
+        "seconds",
+        title=title,
+    )
+    for column in table.columns[2:]:
+        column.justify = "right"
+    for plan in plans:
+        table.add_row(
+            plan.planner,
+            str(plan.decision),
+            f"{plan.after.skewness:.3f}",
+            f"{plan.after.theta:.3f}",
+            f"{len(plan.moved):,}",
+            bytes_in_words(plan.moved_bytes),
+            f"{plan.after.routes:,}",
+            f"{plan.seconds:.2f}",
+        )
+    return table
