@@ -260,14 +260,14 @@ def test_a_run_without_a_data_interval_is_refused_with_a_message(airflow: Any, d
     assert "this run has no data interval" in reasons[0]
 
 
-def test_a_data_interval_of_another_length_is_refused(
-    write_pipeline: WritePipeline, dag_file: Any, fake_jobs: Any
-) -> None:
+def test_a_data_interval_of_another_length_is_refused(write_pipeline: WritePipeline, fake_jobs: Any) -> None:
     from airflow.sdk.exceptions import AirflowFailException
+
+    from rebalance.airflow.tasks import run_task
 
     file = write_pipeline()
     with pytest.raises(AirflowFailException, match=r"before interval\.length was changed"):
-        dag_file().run_task("make_plan", str(file), FIRST.start, FIRST.start + timedelta(hours=2))
+        run_task("make_plan", str(file), FIRST.start, FIRST.start + timedelta(hours=2))
 
 
 def test_a_broken_pipeline_files_task_fails_with_what_is_wrong(

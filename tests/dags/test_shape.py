@@ -31,6 +31,24 @@ def test_the_projects_own_dag_folder_is_read_without_errors(project: Path) -> No
     assert sorted(bag.dags) == ["rebalance_demo"]
 
 
+def test_a_dag_file_of_a_users_own_needs_two_lines_and_no_folder_of_this_project(
+    write_pipeline: WritePipeline, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from airflow.dag_processing.dagbag import DagBag
+
+    folder = write_pipeline("theirs").parent
+    monkeypatch.delenv("REBALANCE_PIPELINES")
+    (tmp_path / "dags").mkdir()
+    (tmp_path / "dags" / "balanced.py").write_text(
+        f"from rebalance.airflow import pipelines\nglobals().update(pipelines({str(folder)!r}))  # Airflow DAGs\n"
+    )
+    bag = DagBag(str(tmp_path / "dags"))
+    assert bag.import_errors == {}
+    assert [(name, dag.fileloc) for name, dag in bag.dags.items()] == [
+        ("rebalance_theirs", str(tmp_path / "dags" / "balanced.py"))
+    ]
+
+
 def test_a_pipeline_is_five_tasks_in_a_row_and_a_mark_whether_it_was_planned(
     write_pipeline: WritePipeline, dag_file: ReadDags
 ) -> None:

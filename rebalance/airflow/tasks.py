@@ -1,0 +1,77 @@
+"""What a task of a pipeline's DAG does: one step, for the data interval of its run."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from airflow.sdk.exceptions import AirflowFailException
+
+from rebalance.airflow import TROUBLE
+from rebalance.errors import OrderError, RebalanceError
+from rebalance.pipeline.file import Pipeline, load_pipeline
+from rebalance.pipeline.intervals import Interval
+from rebalance.steps import RESULTS, run_step
+
+
+def run_task(
+    step: str,
+    pipeline_file: str,
+    data_interval_start: datetime | None = None,
+    data_interval_end: datetime | None = None,
+    ti: Any = None,
+) -> str:
+    """What every task does: its step, for the run's data interval. What goes wrong is left where the run's note is made of it."""
+    try:
+        pipeline, interval = pipeline_and_interval(pipeline_file, data_interval_start, data_interval_end)
+        refuse_without_results_before(ti, pipeline)
+        return run_step(step, pipeline, interval)
+    except Exception as error:
+        said = str(error) if isinstance(error, AirflowFailException) else f"{type(error).__name__}: {error}"
+        if ti:
+            ti.xcom_push(key=TROUBLE, value=said)
+        # Airflow retries every other exception.
+        if isinstance(error, RebalanceError) and error.final:
+            raise AirflowFailException(said) from None
+        raise
+
+
+def pipeline_and_interval(file: str, start: datetime | None, end: datetime | None) -> tuple[Pipeline, Interval]:
+    """The pipeline, and which of its intervals the run's data interval is."""
+    if start is None or end is None:
+        raise AirflowFailException(
+            "this run has no data interval, so there is no telling which events it should process. "
+            "Trigger it with a logical date (it processes the last interval that ended by then), or backfill a range of dates."
+        )
+    pipeline = load_pipeline(file)
+    interval = pipeline.interval_at(utc(start))
+    if interval.end.timestamp() != end.timestamp():
+        raise OrderError(
+            f"the run's data interval ends at {end.isoformat()}, but {interval} is an interval of the pipeline. "
+            "It was created before interval.length was changed: delete this run and trigger the interval anew."
+        )
+    return pipeline, interval
+
+
+def utc(date: datetime) -> datetime:
+    """One of Airflow's dates, which are of its own kind, as a plain one."""
+    return datetime.fromtimestamp(date.timestamp(), UTC)
+
+
+def refuse_without_results_before(ti: Any, pipeline: Pipeline) -> None:
+    """Fail at once if the run before has no results: this interval would build on state that is not there."""
+    before = ti.get_previous_dagrun() if ti else None
+    if before is None or before.data_interval_start is None:
+        return
+    found = ti.get_task_states(dag_id=ti.dag_id, task_ids=[RESULTS], run_ids=[before.run_id])
+    state = found.get(before.run_id, {}).get(RESULTS)
+    if state == "success":
+        return
+    # The tables know better: the task may have been cleared, or failed when it was run once more.
+    from rebalance.storage.epochs import processed
+
+    if processed(pipeline.tables, pipeline.interval_at(utc(before.data_interval_start)).id) is None:
+        raise AirflowFailException(
+            f"the run before, {before.run_id}, has no results: its {RESULTS} is {state or 'not run yet'}. "
+            "Clear that task first, then the failed ones of this run, and unpause the DAG."
+        )
