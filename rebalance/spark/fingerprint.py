@@ -21,12 +21,25 @@ def row_hash(state: DataFrame) -> Column:
     return F.xxhash64(*(F.col(column) for column in sorted(state.columns) if column != "channel"))
 
 
-def per_key(rows: pa.Table) -> pa.Table:
-    """Rows and checksum of each key on each channel, from the hash of each row."""
-    # A sum of hashes does not depend on the order of rows, and unlike xor it sees a row that is there twice. It wraps around.
-    summed = rows.group_by(["key", "channel"]).aggregate([("hash", "count"), ("hash", "sum")])
-    return summed.select(["key", "channel", "hash_count", "hash_sum"]).rename_columns(
-        ["key", "channel", "rows", "checksum"]
+def fingerprint(row: Column) -> list[Column]:
+    """Rows and the sum of their hashes, whose halves are summed apart: whole ones would leave BIGINT.
+
+    A sum does not depend on the order of rows, and unlike xor it sees a row that is there twice.
+    """
+    return [
+        F.count(F.lit(1)).alias("rows"),
+        F.sum(F.shiftright(row, 32)).alias("high"),
+        F.sum(row.bitwiseAND(F.lit(0xFFFFFFFF))).alias("low"),
+    ]
+
+
+def per_key(parts: pa.Table) -> pa.Table:
+    """Rows and checksum of each key on each channel, from the fingerprints of parts of its rows."""
+    summed = parts.group_by(["key", "channel"]).aggregate([("rows", "sum"), ("high", "sum"), ("low", "sum")])
+    # It wraps around.
+    checksum = pc.add(pc.multiply(summed["high_sum"], 1 << 32), summed["low_sum"])
+    return pa.table(
+        {"key": summed["key"], "channel": summed["channel"], "rows": summed["rows_sum"], "checksum": checksum}
     )
 
 

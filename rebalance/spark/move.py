@@ -2,8 +2,9 @@
 
     find the rows → check the start → write them to their new channels, hide them in their old files → one commit → verify
 
-The rows are found once: with their content's hash, their file and their position. What was found is what is hidden and what must be in the new
-files, so the proof needs no second look at the channels: it reads the commit's entry in the log, the new files and the deletion vectors.
+The rows are found once: a key's rows lie side by side in a sorted file, so each such run is one record, with its place and a sum of its rows'
+hashes, however many rows there are. What was found is what is hidden and what must be in the new files, so the proof needs no second look at
+the channels: it reads the commit's entry in the log, the new files and the deletion vectors.
 """
 
 from __future__ import annotations
@@ -13,9 +14,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from rebalance.errors import MigrationError
@@ -26,11 +28,12 @@ from rebalance.spark.fingerprint import (
     check_end,
     check_kept,
     check_start,
+    fingerprint,
     per_key,
     per_partition,
     row_hash,
 )
-from rebalance.spark.state_log import DataFile, StateLog, file_of, state_log
+from rebalance.spark.state_log import DataFile, StateLog, files_at, state_log
 from rebalance.storage.control import table_path
 from rebalance.storage.schemas import arrow_key
 
@@ -102,17 +105,28 @@ class _Move:
         self.frame = F.broadcast(log.spark.createDataFrame(moves))
         channels = {*moves["from_channel"].to_pylist(), *moves["to_channel"].to_pylist()}
         files = log.files(channels)
-        self.found = find_rows(log.read(files.values()), self.frame, positions=log.hides_rows)
+        state = log.read(files.values())
+        self.found = find_runs(state, self.frame, positions=log.hides_rows)
         #: The files with moved rows, and all rows that they hide afterwards, if they do not go as a whole.
         self.touched: dict[str, tuple[DataFile, Any]] = {}
-        places, codes = np.unique(self.found["file"].to_numpy(zero_copy_only=False).astype(str), return_inverse=True)
-        positions = self.found["position"].to_numpy()
-        for number, place in enumerate(places):
-            file = file_of(str(place), files)
+        places = self.found["file"].combine_chunks().dictionary_encode()
+        codes, names = places.indices.to_numpy(), places.dictionary.to_pylist()
+        in_order = np.argsort(codes, kind="stable")
+        ends = np.cumsum(np.bincount(codes, minlength=len(names)))
+        for file, name, rows in zip(files_at(names, files), names, np.split(in_order, ends[:-1]), strict=False):
             bitmap = log.hidden(file.add)
             if log.hides_rows:
-                bitmap.merge(log.bitmap(positions[codes == number]))
+                bitmap.merge(log.bitmap(self._positions(state, name, self.found.take(rows))))
             self.touched[file.path] = (file, bitmap)
+
+    def _positions(self, state: DataFrame, file: str, runs: pa.Table) -> npt.NDArray[np.int64]:
+        """Where in a file the moved rows are."""
+        first, rows = (runs[name].to_numpy() for name in ("first", "rows"))
+        if np.any(runs["last"].to_numpy() - first + 1 != rows):
+            # Somebody else has written it, in another order: row by row, then.
+            return positions_in(state, self.frame, file)
+        before: npt.NDArray[np.int64] = np.cumsum(rows) - rows
+        return np.repeat(first - before, rows) + np.arange(rows.sum())
 
     @property
     def old_files(self) -> list[DataFile]:
@@ -140,11 +154,11 @@ class _Move:
         written = self.log.read([DataFile(add) for add in new])
         if self.log.hides_rows:
             self._check_hidden(old)
-            check_end(planned, per_key(hashed(written).toArrow()))
+            check_end(planned, per_key(fingerprints(written)))
         else:
             stay = [rows.join(self.frame, "key", "left_anti") for rows in (self.log.read(self.old_files), written)]
             check_kept(per_partition(stay[0]), per_partition(stay[1]))
-            check_end(planned, per_key(hashed(written.join(self.frame, "key", "left_semi")).toArrow()))
+            check_end(planned, per_key(fingerprints(written.join(self.frame, "key", "left_semi"))))
         return Moved(committed, pc.sum(planned["rows"]).as_py(), sum(add["size"] for add in new))
 
     def _check_hidden(self, old: list[dict[str, Any]]) -> None:
@@ -157,14 +171,26 @@ class _Move:
                 raise MigrationError(f"{path} does not hide exactly the rows that moved. {ROLLED_BACK}")
 
 
-def find_rows(state: DataFrame, moves: DataFrame, *, positions: bool) -> pa.Table:
-    """The rows of the moved keys wherever they lie in these channels: file, position and a hash of the content."""
+def find_runs(state: DataFrame, moves: DataFrame, *, positions: bool) -> pa.Table:
+    """The rows of the moved keys wherever they lie in these channels, by key and file: number, fingerprint, first and last position."""
     # Delta knows positions only in tables that may hide rows.
     position = F.col("_metadata.row_index") if positions else F.lit(0).cast("bigint")
-    placed = state.select("*", F.col("_metadata.file_path").alias(_FILE), position.alias(_POSITION))
-    found = placed.join(moves.select("key"), "key", "left_semi")
-    where = (F.col(_FILE).alias("file"), F.col(_POSITION).alias("position"))
-    return found.select("key", "channel", *where, row_hash(state).alias("hash")).toArrow()
+    found = _placed(state, position).join(moves.select("key"), "key", "left_semi")
+    ends = (F.min(_POSITION).alias("first"), F.max(_POSITION).alias("last"))
+    runs = found.groupBy("key", "channel", F.col(_FILE).alias("file"))
+    return runs.agg(*fingerprint(row_hash(state)), *ends).toArrow()
+
+
+def positions_in(state: DataFrame, moves: DataFrame, file: str) -> npt.NDArray[np.int64]:
+    """The position of each row of a moved key in one file."""
+    placed = _placed(state, F.col("_metadata.row_index")).where(F.col(_FILE) == file)
+    found = placed.join(moves.select("key"), "key", "left_semi").select(_POSITION).toArrow()
+    positions: npt.NDArray[np.int64] = found[_POSITION].to_numpy()
+    return positions
+
+
+def _placed(state: DataFrame, position: Column) -> DataFrame:
+    return state.select("*", F.col("_metadata.file_path").alias(_FILE), position.alias(_POSITION))
 
 
 def moved_rows(state: DataFrame, moves: DataFrame) -> DataFrame:
@@ -185,9 +211,9 @@ def _targets(moves: DataFrame) -> DataFrame:
     return moves.select("key", F.col("from_channel").alias("channel"), F.col("to_channel").alias(_TARGET))
 
 
-def hashed(rows: DataFrame) -> DataFrame:
-    """Key, channel and a hash of the content of each row."""
-    return rows.select("key", "channel", row_hash(rows).alias("hash"))
+def fingerprints(rows: DataFrame) -> pa.Table:
+    """Rows and checksum of each key on each channel, in parts."""
+    return rows.groupBy("key", "channel").agg(*fingerprint(row_hash(rows))).toArrow()
 
 
 def compact(rows: DataFrame, targets: int) -> DataFrame:

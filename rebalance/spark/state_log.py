@@ -184,10 +184,14 @@ class StateLog:
         return _class(self._jvm, name)
 
 
-def file_of(place: str, files: dict[str, DataFile]) -> DataFile:
-    """The file at the address that Spark gives, which is absolute where the log's is below the table."""
-    parts, known = unquote(place).split("/"), {unquote(path): file for path, file in files.items()}
-    return next(known[end] for end in ("/".join(parts[-n:]) for n in range(1, len(parts))) if end in known)
+def files_at(places: Iterable[str], files: dict[str, DataFile]) -> list[DataFile]:
+    """The files at the addresses that Spark gives, which are absolute where the log's are below the table."""
+    known = {unquote(path): file for path, file in files.items()}
+    found = []
+    for place in places:
+        parts = unquote(place).split("/")
+        found.append(next(known[end] for end in ("/".join(parts[-n:]) for n in range(1, len(parts))) if end in known))
+    return found
 
 
 def _jvm(spark: SparkSession) -> Any:

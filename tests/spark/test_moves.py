@@ -26,13 +26,15 @@ pytestmark = pytest.mark.usefixtures("few_rows")
 Damage = Callable[[DataFrame], DataFrame]
 
 
-def make_state(spark: SparkSession, root: Path, *, vectors: bool = True, key_type: KeyType = "string") -> str:
+def make_state(
+    spark: SparkSession, root: Path, *, vectors: bool = True, key_type: KeyType = "string", order: str = "key"
+) -> str:
     """Keys 0 to 39 in two intervals of two rows each, on channel key % 4; 40 and 41 are alone on channels 4 and 5."""
     rows = [(f"i{i}", k % 4 if k < 40 else k - 36, k, n, k / 8) for i in (1, 2) for k in range(42) for n in (0, 1)]
     state = spark.createDataFrame(rows, "interval_id string, channel int, key bigint, n int, value double")
     if key_type == "string":
         state = state.withColumn("key", F.concat(F.lit("kéy '"), "key"))
-    writer = state.coalesce(1).sortWithinPartitions("key").write.format("delta").partitionBy("interval_id", "channel")
+    writer = state.coalesce(1).sortWithinPartitions(order).write.format("delta").partitionBy("interval_id", "channel")
     writer.option("delta.enableDeletionVectors", str(vectors).lower()).save(f"{root}/state")
     return str(root)
 
@@ -83,6 +85,29 @@ def test_rows_move_there_and_back_and_nothing_else_changes(
         assert (result.version, result.rows) == (turn + 1, 4 * sum(key < 99 for key, _, _ in rows))
         assert result.bytes > 0
     assert set(rows_of(root)["channel"].to_list()) == {0, 1, 2, 3}
+
+
+def test_rows_of_a_key_that_do_not_lie_side_by_side_move_all_the_same(spark: SparkSession, tmp_path: Path) -> None:
+    root = make_state(spark, tmp_path, order="n")
+    moves, before = moves_of((0, 0, 1), (4, 0, 2), (1, 1, 0)), rows_of(root)
+    assert moved(spark, root, moves).rows == 12
+    assert rows_of(root).equals(after(before, moves))
+
+
+def test_what_the_driver_gets_does_not_grow_with_the_rows_of_a_key(spark: SparkSession, tmp_path: Path) -> None:
+    rows = spark.range(3000).select(
+        F.lit("i1").alias("interval_id"), F.lit(0).alias("channel"), (F.col("id") % 3).alias("key"), "id"
+    )
+    rows.coalesce(1).sortWithinPartitions("key").write.format("delta").partitionBy("interval_id", "channel").option(
+        "delta.enableDeletionVectors", "true"
+    ).save(f"{tmp_path}/state")
+    state = spark.read.format("delta").load(f"{tmp_path}/state")
+    moves = spark.createDataFrame([(0,), (2,)], "key bigint")
+    found = move.find_runs(state, moves, positions=True).sort_by("key")
+    assert found.select(["key", "rows", "first", "last"]).to_pylist() == [
+        {"key": 0, "rows": 1000, "first": 0, "last": 999},
+        {"key": 2, "rows": 1000, "first": 2000, "last": 2999},
+    ]
 
 
 def test_keys_without_rows_make_no_commit(spark: SparkSession, tmp_path: Path) -> None:

@@ -54,14 +54,22 @@ def test_any_difference_after_the_move_is_an_error(after: pa.Table) -> None:
         check_end(check_start(BEFORE, MOVES), after)
 
 
-def test_a_row_that_is_there_twice_or_not_at_all_changes_the_fingerprint_and_the_order_of_rows_does_not() -> None:
-    rows = pa.table(
-        {"key": ["a", "a", "a"], "channel": pa.array([0, 0, 0], pa.int32()), "hash": [2**62, 2**62, 2**62 - 7]}
+def test_parts_of_a_keys_rows_sum_up_to_its_fingerprint_in_any_order_also_beyond_64_bits() -> None:
+    parts = pa.table(
+        {
+            "key": ["a", "b", "a"],
+            "channel": pa.array([0, 0, 0], pa.int32()),
+            "rows": [1, 5, 2],
+            "high": [2**31 - 1, 7, 2**31],
+            "low": [2**32 - 1, 7, 1],
+        }
     )
-    once, again = per_key(rows), per_key(rows.take([2, 0, 1]))
+    once, again = (per_key(parts.take(order)).sort_by("key") for order in ([0, 1, 2], [2, 0, 1]))
     assert once.equals(again)
-    for other in ([0, 1], [0, 1, 1], [0, 2, 2], [0, 1, 2, 2]):
-        assert not per_key(rows.take(other)).equals(once)
+    assert once["rows"].to_pylist() == [3, 5]
+    assert once["checksum"].to_pylist() == [0, 7 * 2**32 + 7]
+    for other in ([0, 1], [1, 2], [0, 1, 1], [0, 1, 2, 2]):
+        assert not per_key(parts.take(other)).sort_by("key").equals(once)
 
 
 KEPT = pa.table({"interval_id": ["i", "i"], "channel": [0, 1], "rows": [3, 1], "checksum": [5, 6]})
