@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from rebalance.errors import MigrationError
@@ -88,11 +88,14 @@ def move_rows(
                 f"the state is at version {log.version}, the move was to start from {version}. Nothing was moved. Run the step again."
             )
         migration = _Move(log, typed_moves(moves, key_type))
-        planned = check_start(per_key(migration.found), migration.moves)
-        moment("moves checked")
-        if not planned.num_rows:
-            return Moved(version, 0, 0)
-        committed = log.commit(migration.change(), f"{metadata} on version {version}")
+        try:
+            planned = check_start(per_key(migration.runs), migration.moves)
+            moment("moves checked")
+            if not planned.num_rows:
+                return Moved(version, 0, 0)
+            committed = log.commit(migration.change(), f"{metadata} on version {version}")
+        finally:
+            migration.rows.unpersist()
         moment("rows moved")
         return migration.verify(planned, committed)
 
@@ -103,28 +106,28 @@ class _Move:
     def __init__(self, log: StateLog, moves: pa.Table) -> None:
         self.log, self.moves = log, moves
         self.frame = F.broadcast(log.spark.createDataFrame(moves))
-        channels = {*moves["from_channel"].to_pylist(), *moves["to_channel"].to_pylist()}
-        files = log.files(channels)
-        state = log.read(files.values())
-        self.found = find_runs(state, self.frame, positions=log.hides_rows)
+        files = log.files(moves["from_channel"].to_pylist())
+        #: Kept, so that the channels are read once: first they are described, then written.
+        self.rows = find_rows(log.read(files.values()), self.frame, positions=log.hides_rows).persist()
+        self.runs = runs_of(self.rows)
         #: The files with moved rows, and all rows that they hide afterwards, if they do not go as a whole.
         self.touched: dict[str, tuple[DataFile, Any]] = {}
-        places = self.found["file"].combine_chunks().dictionary_encode()
+        places = self.runs["file"].combine_chunks().dictionary_encode()
         codes, names = places.indices.to_numpy(), places.dictionary.to_pylist()
         in_order = np.argsort(codes, kind="stable")
         ends = np.cumsum(np.bincount(codes, minlength=len(names)))
         for file, name, rows in zip(files_at(names, files), names, np.split(in_order, ends[:-1]), strict=False):
             bitmap = log.hidden(file.add)
             if log.hides_rows:
-                bitmap.merge(log.bitmap(self._positions(state, name, self.found.take(rows))))
+                bitmap.merge(log.bitmap(self._positions(name, self.runs.take(rows))))
             self.touched[file.path] = (file, bitmap)
 
-    def _positions(self, state: DataFrame, file: str, runs: pa.Table) -> npt.NDArray[np.int64]:
+    def _positions(self, file: str, runs: pa.Table) -> npt.NDArray[np.int64]:
         """Where in a file the moved rows are."""
         first, rows = (runs[name].to_numpy() for name in ("first", "rows"))
         if np.any(runs["last"].to_numpy() - first + 1 != rows):
             # Somebody else has written it, in another order: row by row, then.
-            return positions_in(state, self.frame, file)
+            return positions_in(self.rows, file)
         before: npt.NDArray[np.int64] = np.cumsum(rows) - rows
         return np.repeat(first - before, rows) + np.arange(rows.sum())
 
@@ -135,10 +138,10 @@ class _Move:
 
     def change(self) -> list[Any]:
         """The new files and what becomes of the old ones."""
-        rows = self.log.read(self.old_files)
         targets = len(self.old_files) + len(set(self.moves["to_channel"].to_pylist()))
         if self.log.hides_rows:
-            return [*self.log.write(compact(moved_rows(rows, self.frame), targets)), *self.log.hide(self.touched)]
+            return [*self.log.write(compact(moved_rows(self.rows), targets)), *self.log.hide(self.touched)]
+        rows = self.log.read(self.old_files)
         return [*self.log.write(compact(rewritten_rows(rows, self.frame), targets)), *self.log.drop(self.old_files)]
 
     def verify(self, planned: pa.Table, committed: int) -> Moved:
@@ -171,44 +174,41 @@ class _Move:
                 raise MigrationError(f"{path} does not hide exactly the rows that moved. {ROLLED_BACK}")
 
 
-def find_runs(state: DataFrame, moves: DataFrame, *, positions: bool) -> pa.Table:
-    """The rows of the moved keys wherever they lie in these channels, by key and file: number, fingerprint, first and last position."""
+def find_rows(state: DataFrame, moves: DataFrame, *, positions: bool) -> DataFrame:
+    """The rows of the moved keys wherever they lie in these channels: where each one is, and where it goes."""
     # Delta knows positions only in tables that may hide rows.
     position = F.col("_metadata.row_index") if positions else F.lit(0).cast("bigint")
-    found = _placed(state, position).join(moves.select("key"), "key", "left_semi")
+    placed = state.select("*", F.col("_metadata.file_path").alias(_FILE), position.alias(_POSITION))
+    found = placed.join(moves.select("key", F.col("to_channel").alias(_TARGET)), "key")
+    return found.select(*placed.columns, _TARGET)
+
+
+def runs_of(rows: DataFrame) -> pa.Table:
+    """Found rows by key and file: number, fingerprint, first and last position."""
     ends = (F.min(_POSITION).alias("first"), F.max(_POSITION).alias("last"))
-    runs = found.groupBy("key", "channel", F.col(_FILE).alias("file"))
-    return runs.agg(*fingerprint(row_hash(state)), *ends).toArrow()
+    runs = rows.groupBy("key", "channel", F.col(_FILE).alias("file"))
+    return runs.agg(*fingerprint(row_hash(rows.drop(_FILE, _POSITION, _TARGET))), *ends).toArrow()
 
 
-def positions_in(state: DataFrame, moves: DataFrame, file: str) -> npt.NDArray[np.int64]:
-    """The position of each row of a moved key in one file."""
-    placed = _placed(state, F.col("_metadata.row_index")).where(F.col(_FILE) == file)
-    found = placed.join(moves.select("key"), "key", "left_semi").select(_POSITION).toArrow()
-    positions: npt.NDArray[np.int64] = found[_POSITION].to_numpy()
-    return positions
+def positions_in(rows: DataFrame, file: str) -> npt.NDArray[np.int64]:
+    """The position of each found row of one file."""
+    found: npt.NDArray[np.int64] = rows.where(F.col(_FILE) == file).select(_POSITION).toArrow()[_POSITION].to_numpy()
+    return found
 
 
-def _placed(state: DataFrame, position: Column) -> DataFrame:
-    return state.select("*", F.col("_metadata.file_path").alias(_FILE), position.alias(_POSITION))
-
-
-def moved_rows(state: DataFrame, moves: DataFrame) -> DataFrame:
-    """The rows to move, on their new channels."""
-    return state.join(_targets(moves), ["key", "channel"]).withColumn("channel", F.col(_TARGET)).select(state.columns)
+def moved_rows(rows: DataFrame) -> DataFrame:
+    """Found rows on their new channels, as they stand in the table."""
+    return rows.withColumn("channel", F.col(_TARGET)).drop(_FILE, _POSITION, _TARGET)
 
 
 def rewritten_rows(state: DataFrame, moves: DataFrame) -> DataFrame:
     """All rows of these files, those to move on their new channels."""
+    targets = moves.select("key", F.col("from_channel").alias("channel"), F.col("to_channel").alias(_TARGET))
     return (
-        state.join(_targets(moves), ["key", "channel"], "left")
+        state.join(targets, ["key", "channel"], "left")
         .withColumn("channel", F.coalesce(_TARGET, "channel"))
         .select(state.columns)
     )
-
-
-def _targets(moves: DataFrame) -> DataFrame:
-    return moves.select("key", F.col("from_channel").alias("channel"), F.col("to_channel").alias(_TARGET))
 
 
 def fingerprints(rows: DataFrame) -> pa.Table:

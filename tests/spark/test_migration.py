@@ -178,7 +178,7 @@ def test_a_commit_that_loses_rows_is_not_published_and_is_rolled_back(
     before, epoch = stored(pipeline, "state"), current_epoch(pipeline.tables)
     right = move.moved_rows
     with monkeypatch.context() as patched:
-        patched.setattr(move, "moved_rows", lambda state, moves: right(state, moves).limit(1))
+        patched.setattr(move, "moved_rows", lambda rows: right(rows).limit(1))
         with pytest.raises(MigrationError, match="old epoch stays active"):
             migrate_state.migrate_state(pipeline, first_interval(pipeline).shifted(1))
     assert current_epoch(pipeline.tables) == epoch

@@ -102,8 +102,8 @@ def test_what_the_driver_gets_does_not_grow_with_the_rows_of_a_key(spark: SparkS
         "delta.enableDeletionVectors", "true"
     ).save(f"{tmp_path}/state")
     state = spark.read.format("delta").load(f"{tmp_path}/state")
-    moves = spark.createDataFrame([(0,), (2,)], "key bigint")
-    found = move.find_runs(state, moves, positions=True).sort_by("key")
+    moves = spark.createDataFrame([(0, 1), (2, 1)], "key bigint, to_channel int")
+    found = move.runs_of(move.find_rows(state, moves, positions=True)).sort_by("key")
     assert found.select(["key", "rows", "first", "last"]).to_pylist() == [
         {"key": 0, "rows": 1000, "first": 0, "last": 999},
         {"key": 2, "rows": 1000, "first": 2000, "last": 2999},
@@ -160,8 +160,8 @@ def test_rows_written_wrongly_are_found(
     written, columns = "moved_rows" if vectors else "rewritten_rows", ["interval_id", "channel", "key", "n", "value"]
     right = getattr(move, written)
 
-    def wrong(state: DataFrame, moves: DataFrame) -> DataFrame:
-        rows = right(state, moves)
+    def wrong(*given: DataFrame) -> DataFrame:
+        rows = right(*given)
         mine = F.col("key") == "kéy '0"
         return rows.where(~mine).unionByName(DAMAGES[damage](rows.where(mine)).select(columns))
 
