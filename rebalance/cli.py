@@ -27,6 +27,8 @@ Keeps a keyed, stateful pipeline on Spark and Delta balanced.
   rebalance approve demo             in mode approve: let the waiting plan be carried out, or --reject it
   rebalance inspect demo             tables, versions and epochs, loads per channel
   rebalance explain demo KEY         where a key goes, why, and since when
+  rebalance rewind demo --to START   go back to before an interval, to run it and the later ones again; --undo takes it back
+  rebalance adopt demo               after a change of key or operator: the state means what the file says now
 
 A pipeline is a TOML file, or the name of one in dags/pipelines (or in the folder that REBALANCE_PIPELINES names)."""
 
@@ -79,6 +81,19 @@ def _parser() -> argparse.ArgumentParser:
     add("inspect", _inspect, "Tables with versions and sizes, epochs, loads per channel.")
     explain = add("explain", _explain, "Where a key goes, why, and since when.")
     explain.add_argument("key", help="the key, as it stands in the source")
+    rewind = add(
+        "rewind",
+        _rewind,
+        "Go back to before an interval: function and state of then become active again. Then run it and the later ones again.",
+    )
+    where = rewind.add_mutually_exclusive_group(required=True)
+    where.add_argument("--to", metavar="START", help="the first interval that is to be run again")
+    where.add_argument("--undo", action="store_true", help="take the newest rewind back; nothing may have run since")
+    add(
+        "adopt",
+        _adopt,
+        "Say that the state means what the pipeline file says now, though key or operator have changed.",
+    )
     return parser
 
 
@@ -142,6 +157,19 @@ def _explain(pipeline: Pipeline, arguments: argparse.Namespace) -> None:
     from rebalance.view.explain import explain, print_explanation
 
     print_explanation(explain(pipeline, arguments.key), _console())
+
+
+def _rewind(pipeline: Pipeline, arguments: argparse.Namespace) -> None:
+    from rebalance.steps.rewind import rewind, undo
+
+    said = undo(pipeline) if arguments.undo else rewind(pipeline, pipeline.interval_at(parse_start(arguments.to)))
+    _console().print(said, markup=False)
+
+
+def _adopt(pipeline: Pipeline, arguments: argparse.Namespace) -> None:
+    from rebalance.steps.rewind import adopt
+
+    _console().print(adopt(pipeline), markup=False)
 
 
 if __name__ == "__main__":

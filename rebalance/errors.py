@@ -51,6 +51,12 @@ class StalePlanError(RebalanceError):
     final = True
 
 
+class OvertakenError(RebalanceError):
+    """Another process has published since this one began: what this one did counts for nothing."""
+
+    final = True
+
+
 class MigrationError(RebalanceError):
     """The moved state did not verify; the old epoch is still the active one."""
 

@@ -65,6 +65,7 @@ class StateLog:
         self.spark = spark
         self._path = path
         self._jvm = _jvm(spark)
+        self._classes: dict[str, Any] = {}
         self._conf = spark._jsparkSession.sessionState().newHadoopConf()
         self._log = self._of(f"{_DELTA}.DeltaLog").forTable(spark._jsparkSession, path)
         self._transaction = self._log.startTransaction()
@@ -181,7 +182,10 @@ class StateLog:
         return getattr(self._of(f"{name}$"), "MODULE$")
 
     def _of(self, name: str) -> Any:
-        return _class(self._jvm, name)
+        # Finding a class takes a call for each part of its name.
+        if name not in self._classes:
+            self._classes[name] = _class(self._jvm, name)
+        return self._classes[name]
 
 
 def files_at(places: Iterable[str], files: dict[str, DataFile]) -> list[DataFile]:

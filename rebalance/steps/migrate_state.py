@@ -44,7 +44,8 @@ def migrate_state(pipeline: Pipeline, interval: Interval) -> str:
         epoch, plans = current_epoch(root), plans_of(root, interval.id)
         if epoch is None or not plans:
             raise OrderError(f"interval {interval.id} has no plan yet. Run make_plan first.")
-        newest = plans[-1]
+        # After a rewind there may be one that was made on a function that counts no more.
+        newest = next((plan for plan in plans if plan["base_function"] == epoch.function_version), plans[-1])
         if pipeline.planning.mode == "approve":
             return _migrate_approved(pipeline, interval, epoch, newest)
         if newest["decision"] != "apply":

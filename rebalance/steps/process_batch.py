@@ -33,16 +33,18 @@ from rebalance.spark.session import spark_session
 from rebalance.spark.source import events_of, explained, read_source
 from rebalance.spark.task_times import ChannelWork, channel_work, job_group
 from rebalance.steps.faults import checkpoint
-from rebalance.steps.start import active_epoch
+from rebalance.steps.start import active_epoch, comes_before
 from rebalance.storage import control
-from rebalance.storage.epochs import Epoch, load_function, processed, publish
+from rebalance.storage.epochs import Epoch, current_epoch, load_function, processed, publish, require_active
 from rebalance.storage.lock import writer_lock
+from rebalance.storage.meaning import meaning_of
 from rebalance.storage.results import write_results
 from rebalance.storage.schemas import SCHEMAS
 from rebalance.storage.state import (
     check_channels,
     check_columns,
     fold_due,
+    head_version,
     oldest_needed,
     prepare_state,
     read_state,
@@ -59,13 +61,13 @@ def process_batch(pipeline: Pipeline, interval: Interval) -> str:
     with writer_lock(pipeline.tables):
         done = processed(pipeline.tables, interval.id)
         if done:
-            return f"interval {interval.id} was processed already (epoch {done.epoch}); nothing changed"
+            return _done_already(pipeline, interval, done)
         started = time.perf_counter()
         spark = placing_session(spark_session(pipeline))
         events = events_of(read_source(spark, pipeline), pipeline, interval)
         epoch = active_epoch(pipeline, interval, key_type_of(events, pipeline.source.key))
         roll_back(spark, pipeline.tables, epoch)
-        _check_consistency(pipeline)
+        _check_consistency(pipeline, epoch)
         batch = Batch(pipeline, interval, epoch, load_function(pipeline.tables, epoch.function_version), spark)
         try:
             batch.run(events)
@@ -163,12 +165,17 @@ class Batch:
         """Write results and state; returns how many rows of state there are."""
         root, kept = self.pipeline.tables, 0
         self.state_version = self.epoch.state_version
-        write_results(frames.results, root, self.interval)
+        before = head_version(root)
+        write_results(frames.results, root, self.interval, confirm=self._still_active)
         checkpoint("process_batch: results written")
         if self._keeps_state:
             needed = self.interval.id if self.folds else self._oldest(self.interval.shifted(1))
-            self.state_version, kept = write_state(frames.state, root, self.interval, needed=needed)
+            self.state_version, kept = write_state(frames.state, root, self.interval, needed=needed, before=before)
         return kept
+
+    def _still_active(self) -> None:
+        """Asked before something is committed: a process that was asleep may have been overtaken."""
+        require_active(self.pipeline.tables, self.epoch)
 
     def _store_costs(self, costs: pa.Table) -> None:
         """What the function took. It knows the channels' rows better than Spark, whose tasks may read them twice."""
@@ -195,6 +202,7 @@ class Batch:
     def publish(self, seconds: float) -> str:
         """Record the batch and make its state the active one."""
         root, rows = self.pipeline.tables, sum(self.work.rows)
+        self._still_active()
         batch = {
             "interval_id": self.interval.id,
             "function_version": self.function.version,
@@ -216,6 +224,7 @@ class Batch:
             interval_id=self.interval.id,
             function_version=self.epoch.function_version,
             state_version=self.state_version,
+            meaning=meaning_of(self.pipeline),
         )
         checkpoint("process_batch: epoch published")
         return (
@@ -239,10 +248,23 @@ class Batch:
         )
 
 
-def _check_consistency(pipeline: Pipeline) -> None:
+def _done_already(pipeline: Pipeline, interval: Interval, done: Epoch) -> str:
+    """Nothing to do if the interval is the newest: its task was killed after it had published. Later intervals build on an older one."""
+    newest = current_epoch(pipeline.tables)
+    if newest and newest.interval_id > interval.id:
+        raise comes_before(pipeline, interval, newest)
+    return (
+        f"interval {interval.id} was processed already (epoch {done.epoch}); nothing changed. "
+        f"To process it again: rebalance rewind {pipeline.name} --to {interval.id}"
+    )
+
+
+def _check_consistency(pipeline: Pipeline, epoch: Epoch) -> None:
     """State that was left where it was made is not where a function says: only merging finds all of it."""
-    batches = control.rows(pipeline.tables, "batches", columns=["interval_id", "consistency"])
-    last = max(batches, key=lambda row: str(row["interval_id"]), default=None)
+    batches = control.rows(
+        pipeline.tables, "batches", columns=["interval_id", "consistency"], interval_id=epoch.interval_id
+    )
+    last = batches[-1] if batches else None
     if last and last["consistency"] == "merge" != pipeline.planning.consistency:
         raise ConfigError(
             f"planning.consistency was 'merge' up to interval {last['interval_id']}, so keys may have state on several channels, "

@@ -58,9 +58,9 @@ def run_intervals(
 
 def next_interval(pipeline: Pipeline) -> Interval:
     """The interval to run next: the one after the last that has results."""
-    from rebalance.storage.epochs import all_epochs
+    from rebalance.storage.epochs import in_force
 
-    processed = [epoch.interval_id for epoch in all_epochs(pipeline.tables) if epoch.kind == "process"]
+    processed = [epoch.interval_id for epoch in in_force(pipeline.tables) if epoch.kind == "process"]
     if not processed:
         return pipeline.interval_at(pipeline.interval.first)
     return pipeline.interval_at(parse_start(processed[-1])).shifted(1)

@@ -8,6 +8,7 @@ from rebalance.pipeline.file import Pipeline
 from rebalance.pipeline.intervals import Interval
 from rebalance.planning.interface import first_function
 from rebalance.storage.epochs import Epoch, current_epoch, publish, store_function
+from rebalance.storage.meaning import check_meaning, meaning_of
 
 
 def active_epoch(pipeline: Pipeline, interval: Interval, key_type: KeyType) -> Epoch:
@@ -19,10 +20,23 @@ def active_epoch(pipeline: Pipeline, interval: Interval, key_type: KeyType) -> E
         plain = PartitionFunction(version=0, channels=channels.count, slots=ring, key_type=key_type)
         first = first_function(pipeline.make_planner(), plain, channels.excluded)
         stored = store_function(pipeline.tables, first, interval.id)
-        return publish(pipeline.tables, None, kind="start", function_version=stored.version, state_version=-1)
-    if epoch.interval_id > interval.id:
-        raise OrderError(
-            f"interval {interval.id} comes before {epoch.interval_id}, which is processed already: state is built in the order of time. "
-            "Run intervals in order; to start over, use an empty table root."
+        return publish(
+            pipeline.tables,
+            None,
+            kind="start",
+            function_version=stored.version,
+            state_version=-1,
+            meaning=meaning_of(pipeline),
         )
+    if epoch.interval_id > interval.id:
+        raise comes_before(pipeline, interval, epoch)
+    check_meaning(pipeline, epoch)
     return epoch
+
+
+def comes_before(pipeline: Pipeline, interval: Interval, epoch: Epoch) -> OrderError:
+    """What to say of an interval that later ones build on."""
+    return OrderError(
+        f"interval {interval.id} comes before {epoch.interval_id}, which is processed already: state is built in the order of time. "
+        f"Nothing was changed. To process it again, `rebalance rewind {pipeline.name} --to {interval.id}`, then run it and all later ones."
+    )

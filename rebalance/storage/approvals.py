@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from rebalance.errors import StalePlanError
 from rebalance.storage import control
-from rebalance.storage.epochs import all_epochs
+from rebalance.storage.epochs import in_force
 
 Answer = Literal["approve", "reject"]
 
@@ -36,7 +36,7 @@ def answers_to(root: str, plan_id: str, digest: str) -> list[dict[str, Any]]:
 
 def newest_open_plan(root: str) -> dict[str, Any] | None:
     """The newest plan that could still be carried out, answered or not, with the digest of its function."""
-    epochs = all_epochs(root)
+    epochs = in_force(root)
     if not epochs:
         return None
     carried_out = {epoch.plan_id for epoch in epochs if epoch.kind == "migrate"}
@@ -78,7 +78,7 @@ def answer(root: str, plan_id: str, digest: str, answer: Answer, who: str) -> No
 
 
 def _require_open(root: str, plan: dict[str, Any], answer: Answer) -> None:
-    plan_id, epochs = plan["plan_id"], all_epochs(root)
+    plan_id, epochs = plan["plan_id"], in_force(root)
     done = [epoch for epoch in epochs if epoch.kind == "migrate" and epoch.plan_id == plan_id]
     if done:
         raise StalePlanError(f"plan {plan_id} was carried out already, by epoch {done[-1].epoch}. {_instead(root)}")

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from deltalake import DeltaTable, QueryBuilder, write_deltalake
+from deltalake import CommitProperties, DeltaTable, QueryBuilder, Schema, write_deltalake
+from deltalake.exceptions import CommitFailedError, DeltaError
 
 from rebalance.partition import KeyType
 from rebalance.storage.schemas import SCHEMAS, has_own_keys, schema_of
@@ -34,6 +35,11 @@ def table_path(root: str, table: str) -> str:
 def exists(root: str, table: str) -> bool:
     """Whether the table has been written yet."""
     return DeltaTable.is_deltatable(table_path(root, table))
+
+
+def version(root: str, table: str) -> int:
+    """The table's newest version; -1 before it exists."""
+    return int(DeltaTable(table_path(root, table)).version()) if exists(root, table) else -1
 
 
 def has_rows(root: str, table: str, interval_id: str) -> bool:
@@ -95,6 +101,32 @@ def append(root: str, table: str, content: list[dict[str, Any]] | pa.Table) -> N
     _write(root, table, content, mode="append")
 
 
+def create(root: str, table: str) -> None:
+    """Make an empty table if there is none; one that another process makes at the same time will do."""
+    if exists(root, table):
+        return
+    _make_folder(root, table)
+    try:
+        DeltaTable.create(table_path(root, table), schema=Schema.from_arrow(SCHEMAS[table]), mode="error")
+    except DeltaError:
+        if not exists(root, table):
+            raise
+
+
+def append_at(root: str, table: str, content: list[dict[str, Any]], at: int) -> bool:
+    """Add rows as exactly this version of the table, which must exist, or not at all; returns whether that was done.
+
+    A compare-and-swap, on every store: of several writers that have seen the same version one wins.
+    """
+    seen = DeltaTable(table_path(root, table), version=at - 1)
+    try:
+        # Without retries, delta-rs does not look whether a commit could follow those that came in between.
+        _write(root, table, content, seen, mode="append", commit_properties=CommitProperties(max_commit_retries=0))
+    except CommitFailedError:
+        return False
+    return True
+
+
 def replace(root: str, table: str, content: list[dict[str, Any]] | pa.Table, **where: Value) -> None:
     """Put these rows in the place of those whose column equals the value (one column), in one atomic commit."""
     if not exists(root, table):
@@ -110,14 +142,21 @@ def delete(root: str, table: str, **where: Value) -> None:
     DeltaTable(table_path(root, table)).delete(f'"{column}" = {_literals(value)}')
 
 
-def _write(root: str, table: str, content: list[dict[str, Any]] | pa.Table, **how: Any) -> None:
-    data = content if isinstance(content, pa.Table) else pa.Table.from_pylist(content, schema=SCHEMAS[table])
+def _make_folder(root: str, table: str) -> None:
     path = table_path(root, table)
     if "://" not in path:
         Path(path).mkdir(parents=True, exist_ok=True)
+
+
+def _write(
+    root: str, table: str, content: list[dict[str, Any]] | pa.Table, seen: DeltaTable | None = None, **how: Any
+) -> None:
+    data = content if isinstance(content, pa.Table) else pa.Table.from_pylist(content, schema=SCHEMAS[table])
+    path = table_path(root, table)
+    _make_folder(root, table)
     key_type: KeyType = "long" if has_own_keys(table) and pa.types.is_integer(data["key"].type) else "string"
     partition_by = ["interval_id"] if table in _BY_INTERVAL else None
-    write_deltalake(path, data.cast(schema_of(table, key_type)), partition_by=partition_by, **how)
+    write_deltalake(seen or path, data.cast(schema_of(table, key_type)), partition_by=partition_by, **how)
     delta = DeltaTable(path)
     if delta.version() and delta.version() % _COMPACT_EVERY == 0:
         if table not in _NEVER_COMPACTED:

@@ -3,20 +3,26 @@
 Delta has no transaction over several tables. So whatever a step writes stays invisible until one appended row, the epoch, names the
 function version and the state version that go together. Readers take the highest epoch. A crash leaves the old epoch; the
 leftovers of the crashed step are rolled back by the next writer (`rebalance.storage.state.roll_back`).
+
+An epoch is published by compare-and-swap: as the very next version of its table, or not at all. So of two writers only one wins, on any
+store, lock or no lock, and one that wakes up after its retry is through changes nothing.
+
+A rewind is an epoch too. It makes an earlier one count again, with its function and its state, and undoes those in between
+(`in_force`); rewinding to one of them brings it back.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Literal
 
-from rebalance.errors import RebalanceError, StalePlanError
+from rebalance.errors import OvertakenError, RebalanceError
 from rebalance.partition import PartitionFunction
 from rebalance.storage import control
 
-Kind = Literal["start", "process", "migrate"]
+Kind = Literal["start", "process", "migrate", "rewind", "adopt"]
 
 
 @dataclass(frozen=True)
@@ -24,7 +30,7 @@ class Epoch:
     """One published state of a pipeline."""
 
     epoch: int
-    #: What published it: the first start, an interval's processing, or a migration.
+    #: What published it: the first start, an interval's processing, a migration, or a person who rewound or adopted.
     kind: Kind
     #: The newest interval whose rows are in the state; empty before the first.
     interval_id: str
@@ -33,6 +39,10 @@ class Epoch:
     state_version: int
     #: The plan a `migrate` epoch carried out; empty otherwise.
     plan_id: str
+    #: The epoch that a `rewind` goes on from; -1 otherwise.
+    rewound_to: int
+    #: What the state means: key, interval, operator, as JSON (`rebalance.storage.meaning`).
+    meaning: str
     published_at: datetime
 
 
@@ -47,16 +57,39 @@ def current_epoch(root: str) -> Epoch | None:
     return epochs[-1] if epochs else None
 
 
+def in_force(root: str) -> list[Epoch]:
+    """The epochs that led to the active one, oldest first; those that a rewind has undone are left out."""
+    epochs = all_epochs(root)
+    by_number = {epoch.epoch: epoch for epoch in epochs}
+    line: list[Epoch] = []
+    found = epochs[-1] if epochs else None
+    while found is not None:
+        line.append(found)
+        found = by_number.get(found.rewound_to if found.kind == "rewind" else found.epoch - 1)
+    return line[::-1]
+
+
 def processed(root: str, interval_id: str) -> Epoch | None:
-    """The epoch that the interval's processing published, if it did."""
-    found = control.rows(root, "epochs", interval_id=interval_id, kind="process")
-    return Epoch(**found[-1]) if found else None
+    """The epoch that the interval's processing published, if it did and counts."""
+    return _newest(epoch for epoch in in_force(root) if epoch.kind == "process" and epoch.interval_id == interval_id)
 
 
 def carried_out(root: str, plan_ids: Sequence[str]) -> Epoch | None:
-    """The epoch of the migration that carried out one of these plans, if one did."""
-    found = control.rows(root, "epochs", plan_id=list(plan_ids), kind="migrate") if plan_ids else []
-    return Epoch(**found[-1]) if found else None
+    """The epoch of the migration that carried out one of these plans, if one did and counts."""
+    if not plan_ids:
+        return None
+    return _newest(epoch for epoch in in_force(root) if epoch.kind == "migrate" and epoch.plan_id in plan_ids)
+
+
+def _newest(epochs: Iterable[Epoch]) -> Epoch | None:
+    return max(epochs, key=lambda epoch: epoch.epoch, default=None)
+
+
+def require_active(root: str, base: Epoch | None) -> None:
+    """Refuse to go on if another epoch has been published since `base`."""
+    current = current_epoch(root)
+    if (current and current.epoch) != (base and base.epoch):
+        raise _overtaken(base, current)
 
 
 def publish(
@@ -68,14 +101,14 @@ def publish(
     function_version: int,
     state_version: int,
     plan_id: str = "",
+    rewound_to: int = -1,
+    meaning: str | None = None,
 ) -> Epoch:
-    """Make a new epoch the active one, provided that `base` still is. The caller holds the writer lock."""
-    current = current_epoch(root)
-    if (current and current.epoch) != (base and base.epoch):
-        raise StalePlanError(
-            f"epoch {base.epoch if base else 'none'} was to be followed, but {current.epoch if current else 'none'} is active now. "
-            "Run the step again."
-        )
+    """Make a new epoch the active one, provided that `base` still is. What the state means stays as it was unless it is said."""
+    control.create(root, "epochs")
+    # Seen first: whatever is published from here on makes the swap fail.
+    seen = control.version(root, "epochs")
+    require_active(root, base)
     epoch = Epoch(
         epoch=base.epoch + 1 if base else 0,
         kind=kind,
@@ -83,10 +116,20 @@ def publish(
         function_version=function_version,
         state_version=state_version,
         plan_id=plan_id,
+        rewound_to=rewound_to,
+        meaning=meaning if meaning is not None else base.meaning if base else "{}",
         published_at=datetime.now(UTC),
     )
-    control.append(root, "epochs", [asdict(epoch)])
+    if not control.append_at(root, "epochs", [asdict(epoch)], seen + 1):
+        raise _overtaken(base, current_epoch(root))
     return epoch
+
+
+def _overtaken(base: Epoch | None, current: Epoch | None) -> OvertakenError:
+    return OvertakenError(
+        f"epoch {base.epoch if base else 'none'} was to be followed, but {current.epoch if current else 'none'} is active now: another "
+        "process was faster. Nothing was published here. Look at `rebalance status`; if the interval is not done, run the step again."
+    )
 
 
 def load_function(root: str, version: int) -> PartitionFunction:

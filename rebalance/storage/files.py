@@ -11,17 +11,20 @@ import re
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from urllib.parse import unquote
 from uuid import uuid4
 
 import pyarrow as pa
 import pyarrow.fs as pa_fs
 import pyarrow.parquet as pq
 from deltalake import CommitProperties, DeltaTable, Schema
+from deltalake.exceptions import CommitFailedError
 from deltalake.fs import DeltaStorageHandler
 from deltalake.transaction import AddAction, create_table_with_add_actions
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
+from rebalance.errors import OvertakenError
 from rebalance.storage.control import exists, table_path
 
 _FOLDER = re.compile(r"(\w+)=([^/]*)/")
@@ -66,30 +69,54 @@ def commit_files(
     partition_by: Sequence[str],
     in_place_of: Sequence[str],
     metadata: Mapping[str, str],
+    after: int | None = None,
 ) -> int:
-    """Make files part of the table, and those of the intervals `in_place_of` no longer, in one commit; returns its version."""
+    """Make files part of the table, and those of the intervals `in_place_of` no longer, in one commit; returns its version.
+
+    With `after`, the commit is the very next version after it, or is not made: OvertakenError.
+    """
     path, now = table_path(root, table), round(time.time() * 1000)
     actions = [
         AddAction(file.path, file.size, file.partition, now, True, json.dumps({"numRecords": file.rows}))
         for file in files
     ]
-    columns, properties = Schema.from_json(schema.json()), CommitProperties(custom_metadata=dict(metadata))
+    columns = Schema.from_json(schema.json())
+    properties = CommitProperties(custom_metadata=dict(metadata), max_commit_retries=None if after is None else 0)
     if not exists(root, table):
         create_table_with_add_actions(
             path, columns, actions, partition_by=list(partition_by), commit_properties=properties
         )
         return 0
-    delta = DeltaTable(path)
+    delta = DeltaTable(path, version=after)
     replaced = sorted(set(in_place_of) & set(intervals_of(delta)))
     how = (
         {"mode": "overwrite", "partition_filters": [("interval_id", "in", replaced)]}
         if replaced
         else {"mode": "append"}
     )
-    delta.create_write_transaction(
-        [*actions], schema=columns, partition_by=list(partition_by), commit_properties=properties, **how
-    )
-    return DeltaTable(path).version()
+    try:
+        delta.create_write_transaction(
+            [*actions], schema=columns, partition_by=list(partition_by), commit_properties=properties, **how
+        )
+    except CommitFailedError:
+        if after is None:
+            raise
+        raise OvertakenError(
+            f"version {after} of the table {table} was to be followed, but another process has written to it since. "
+            "Nothing was committed here. Run the step again."
+        ) from None
+    return DeltaTable(path).version() if after is None else after + 1
+
+
+def missing_files(root: str, table: str, version: int) -> list[str]:
+    """The data files that a version of the table names and that are no longer there."""
+    path = table_path(root, table)
+    actions = pa.RecordBatchReader.from_stream(
+        DeltaTable(path, version=version).get_add_actions(flatten=True)
+    ).read_all()
+    named = [unquote(file) for file in actions["path"].to_pylist()]
+    found = pa_fs.PyFileSystem(DeltaStorageHandler(path)).get_file_info(named) if named else []
+    return [info.path for info in found if info.type == pa_fs.FileType.NotFound]
 
 
 def intervals_of(delta: DeltaTable) -> list[str]:

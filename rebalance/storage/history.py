@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rebalance.storage import control
-from rebalance.storage.epochs import all_epochs
+from rebalance.storage.epochs import in_force
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,9 @@ def max_over_mean(values: list[float]) -> float:
 
 def read_history(root: str, last: int | None = None) -> list[IntervalRecord]:
     """The processed intervals, oldest first; the newest `last` ones if given."""
-    ids = sorted(control.read(root, "batches", columns=["interval_id"])["interval_id"].to_pylist())
+    epochs = in_force(root)
+    done = {epoch.interval_id for epoch in epochs if epoch.kind == "process"}
+    ids = sorted(done.intersection(control.read(root, "batches", columns=["interval_id"])["interval_id"].to_pylist()))
     chosen = ids[-last:] if last else ids
     if not chosen:
         return []
@@ -71,7 +73,7 @@ def read_history(root: str, last: int | None = None) -> list[IntervalRecord]:
     for row in sorted(control.rows(root, "channel_stats", interval_id=chosen), key=lambda row: int(row["channel"])):
         stats.setdefault(row["interval_id"], []).append(row)
     plans = _plans(root, chosen)
-    carried_out = {epoch.plan_id for epoch in all_epochs(root) if epoch.kind == "migrate"}
+    carried_out = {epoch.plan_id for epoch in epochs if epoch.kind == "migrate"}
     return [_record(batches[i], stats.get(i, []), plans.get(i, {}), carried_out) for i in chosen]
 
 

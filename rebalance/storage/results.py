@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 
 from deltalake import DeltaTable
 from pyspark.sql import DataFrame
@@ -14,12 +15,16 @@ from rebalance.storage.control import exists, table_path
 from rebalance.storage.files import commit_files, write_files
 
 
-def write_results(results: DataFrame, root: str, interval: Interval) -> None:
-    """Write an interval's results in one commit, in the place of any that a killed run has left."""
+def write_results(results: DataFrame, root: str, interval: Interval, *, confirm: Callable[[], None]) -> None:
+    """Write an interval's results in one commit, in the place of any that a killed run has left.
+
+    `confirm` is asked just before, because writing the files takes long: it raises if the commit must not be made any more.
+    """
     own = [StructField(field.name, field.dataType) for field in results.schema if field.name != "interval_id"]
     schema = StructType([StructField("interval_id", StringType()), *own])
     _check_schema(root, schema)
     files = write_files(results.drop("interval_id"), root, "results", interval.id)
+    confirm()
     commit_files(
         root,
         "results",

@@ -186,6 +186,10 @@ SCHEMAS: dict[str, pa.Schema] = {
             ("function_version", _LONG),
             ("state_version", _LONG),
             ("plan_id", _TEXT),
+            # Of a rewind: the epoch it goes on from; -1 otherwise.
+            ("rewound_to", _LONG),
+            # What the state means, as JSON: key, interval, operator.
+            ("meaning", _TEXT),
             ("published_at", pa.timestamp("us", tz="UTC")),
         ]
     ),

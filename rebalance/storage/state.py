@@ -107,20 +107,23 @@ def prepare_state(state: DataFrame, root: str, *, deletion_vectors: bool) -> Non
     )
 
 
-def write_state(state: DataFrame, root: str, interval: Interval, *, needed: str) -> tuple[int, int]:
+def write_state(state: DataFrame, root: str, interval: Interval, *, needed: str, before: int) -> tuple[int, int]:
     """Put an interval's state rows in place and drop those of intervals before `needed`, in one commit; returns version and rows.
 
-    `state` is placed, partition d has the rows of channel d, and sorted by (channel, key).
+    `state` is placed, partition d has the rows of channel d, and sorted by (channel, key). The commit follows version `before`, or is
+    not made at all. Rows of later intervals are those that a rewind has undone, where it went back to no state at all.
     """
     files = write_files(state.drop("interval_id"), root, "state", interval.id, ["channel"])
-    old = [held for held in intervals_of(LightTable(table_path(root, "state"))) if held < needed]
+    held = intervals_of(LightTable(table_path(root, "state")))
+    others = [interval_id for interval_id in held if not needed <= interval_id < interval.id]
     version = commit_files(
         root,
         "state",
         state_schema(state.schema),
         files,
         partition_by=PARTITIONS,
-        in_place_of=[interval.id, *old],
+        in_place_of=[interval.id, *others],
+        after=before,
         metadata={"verb": "process_batch", "interval": interval.id},
     )
     return version, sum(file.rows for file in files)

@@ -12,7 +12,7 @@ from rebalance.errors import RebalanceError
 from rebalance.partition import Key, PartitionFunction, Share, slots_of
 from rebalance.pipeline.file import Pipeline
 from rebalance.storage import control
-from rebalance.storage.epochs import all_epochs
+from rebalance.storage.epochs import in_force
 from rebalance.storage.history import read_history
 from rebalance.storage.reader import open_tables
 from rebalance.view.words import bytes_in_words, new_table
@@ -85,7 +85,7 @@ def _as_key(text: str, function: PartitionFunction) -> Key:
 
 def _moves(root: str, key: str) -> list[KeyMove]:
     """Every move of the key that was carried out, oldest first."""
-    carried_out = {epoch.plan_id: epoch.epoch for epoch in all_epochs(root) if epoch.kind == "migrate"}
+    carried_out = {epoch.plan_id: epoch.epoch for epoch in in_force(root) if epoch.kind == "migrate"}
     moves = [move for move in control.rows(root, "plan_moves", key=key) if move["plan_id"] in carried_out]
     if not moves:
         return []

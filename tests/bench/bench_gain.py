@@ -34,6 +34,7 @@ from rebalance.pipeline.intervals import Interval
 from rebalance.spark.session import own_session, spark_session
 from rebalance.spark.task_times import channel_work, job_group
 from rebalance.steps import STEPS, run_step
+from rebalance.steps.rewind import adopt
 from rebalance.storage import control
 from tests.bench.gain_streams import write_events
 
@@ -74,7 +75,7 @@ class Worked:
         return events.select("key", "price")
 
     def results(self, rows):
-        return rows.groupBy("key", "channel").applyInArrow(worked(self.rounds), "key string, total double")
+        return rows.select("key", "channel", "price").groupBy("key", "channel").applyInArrow(worked(self.rounds), "key string, total double")
 
     def state(self, rows):
         return rows
@@ -155,6 +156,8 @@ class Bench:
         if case.operator == "python":
             self.rounds = rounds_of_work()
             self.ours = self._pipelines()
+            for pipeline in self.ours.values():
+                adopt(pipeline)
         for number in range(first, last + 1):
             self._take_turns(self.first.shifted(number))
         self._check(self.first.shifted(last))
@@ -190,11 +193,11 @@ class Bench:
         return [*seconds, *(f"{ratio:.2f}" for ratio in ratios), self.spread["A off"], self.spread["frugal"]]
 
     def _fill(self) -> None:
-        """The window's state: by the ring, then one interval of all steps, whose plan moves what has to move."""
+        """The window's state: counted and by the ring, then one interval of all steps, whose plan moves what has to move."""
         for number in range(self.case.window + 1):
             for pipeline in self.ours.values():
                 for step in STEPS:
-                    if number == self.case.window or step.name == "process_batch":
+                    if number == self.case.window or step.name in ("collect_stats", "process_batch"):
                         run_step(step.name, pipeline, self.first.shifted(number))
 
     def _ours(self, planner: str, interval: Interval) -> dict[str, float]:

@@ -16,6 +16,7 @@ from polars.testing import assert_frame_equal
 from pyspark.sql import SparkSession
 
 import rebalance
+from rebalance.errors import OrderError
 from rebalance.pipeline.file import Pipeline
 from rebalance.pipeline.intervals import Interval, parse_start
 from rebalance.steps.process_batch import process_batch
@@ -153,11 +154,15 @@ def test_migration_touches_only_what_moves_by_the_log_itself(world: World, spark
             assert written == state["key"].is_in(moved).sum() > 0
 
 
-def test_running_every_interval_again_changes_nothing(world: World) -> None:
+def test_running_an_interval_again_changes_nothing_and_an_older_one_says_how_it_could_be(world: World) -> None:
     before, versions = contents(world.balanced), control.read(world.balanced.tables, "epochs").num_rows
     said: list[str] = []
-    run_intervals(world.balanced, first=first_interval(world.balanced), count=INTERVALS, say=said.append)
-    assert len(said) == 5 * INTERVALS
+    *older, newest = intervals(world.balanced)
+    run_intervals(world.balanced, first=newest, count=1, say=said.append)
+    for interval in older:
+        with pytest.raises(OrderError, match=f"rebalance rewind {world.balanced.name} --to {interval.id}"):
+            run_intervals(world.balanced, first=interval, count=1, say=said.append)
+    assert len(said) == 5 + 4 * len(older)
     assert all("nothing changed" in line for line in said)
     assert contents(world.balanced) == before
     assert control.read(world.balanced.tables, "epochs").num_rows == versions

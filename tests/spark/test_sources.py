@@ -8,10 +8,11 @@ import polars as pl
 import pytest
 from pyspark.sql import SparkSession
 
-from rebalance.errors import OperatorError, OrderError, SourceError
+from rebalance.errors import ConfigError, OperatorError, OrderError, SourceError
 from rebalance.pipeline.file import Pipeline, load_pipeline
 from rebalance.steps.migrate_state import migrate_state
 from rebalance.steps.process_batch import process_batch
+from rebalance.steps.rewind import adopt
 from rebalance.steps.run import last_interval, run_intervals
 from rebalance.storage import control
 from rebalance.storage.epochs import current_epoch
@@ -117,6 +118,9 @@ def test_an_interval_before_the_last_one_is_refused(matches: Stages, tmp_path: P
 
 def test_an_operator_whose_state_columns_changed_is_refused(matches: Stages, tmp_path: Path) -> None:
     changed = matches.copy(tmp_path, "1 process_batch", 'value = "price"', 'value = "symbol"')
+    with pytest.raises(ConfigError, match=r"operator\.parameters was"):
+        process_batch(changed, first_interval(changed).shifted(1))
+    adopt(changed)
     with pytest.raises(OperatorError, match="state columns differ"):
         process_batch(changed, first_interval(changed).shifted(1))
 

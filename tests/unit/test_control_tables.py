@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from rebalance.errors import LockedError, RebalanceError, StalePlanError
+from rebalance.errors import LockedError, OvertakenError, RebalanceError
 from rebalance.partition import KeyType, PartitionFunction, consistent_ring
 from rebalance.storage import control
 from rebalance.storage.epochs import (
@@ -93,7 +93,7 @@ def test_an_epoch_that_follows_an_old_one_is_refused(tmp_path: Path) -> None:
     root = str(tmp_path)
     start = publish(root, None, kind="start", function_version=0, state_version=-1)
     publish(root, start, kind="process", interval_id="a", function_version=0, state_version=0)
-    with pytest.raises(StalePlanError, match="1 is active now"):
+    with pytest.raises(OvertakenError, match="1 is active now"):
         publish(root, start, kind="process", interval_id="b", function_version=0, state_version=0)
 
 
