@@ -9,9 +9,11 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
+from deltalake import DeltaTable, write_deltalake
 
-from rebalance.errors import ConfigError, OrderError, OvertakenError
+from rebalance.errors import ConfigError, OrderError, OvertakenError, RebalanceError
 from rebalance.pipeline.file import Pipeline, load_pipeline
 from rebalance.steps import rewind as verbs
 from rebalance.storage import control
@@ -171,6 +173,19 @@ def test_an_interval_that_was_not_processed_cannot_be_rewound_to(pipeline: Pipel
     with pytest.raises(OrderError, match="the newest interval is 20260101T0200Z"):
         verbs.rewind(pipeline, interval(pipeline, 3))
     assert len(all_epochs(pipeline.tables)) == 7
+
+
+def test_a_rewind_to_state_whose_files_are_gone_is_refused_and_changes_nothing(pipeline: Pipeline) -> None:
+    root, epoch, path = pipeline.tables, None, f"{pipeline.tables}/state"
+    for number in range(2):
+        write_deltalake(path, pa.table({"key": [number]}), mode="overwrite")
+        name = interval(pipeline, number).id
+        epoch = publish(root, epoch, kind="process", interval_id=name, function_version=0, state_version=number)
+    (file,) = DeltaTable(path, version=0).file_uris()
+    Path(file.removeprefix("file://")).unlink()
+    with pytest.raises(RebalanceError, match=r"1 files of the state at epoch 0 \(version 0\) are gone"):
+        verbs.rewind(pipeline, interval(pipeline, 1))
+    assert current_epoch(root) == epoch
 
 
 CHANGES = {
