@@ -21,6 +21,11 @@ def row_hash(state: DataFrame) -> Column:
     return F.xxhash64(*(F.col(column) for column in sorted(state.columns) if column != "channel"))
 
 
+def halves(hashes: pa.ChunkedArray) -> tuple[pa.ChunkedArray, pa.ChunkedArray]:
+    """The upper and the lower half of each hash, as `fingerprint` sums them."""
+    return pc.shift_right(hashes, 32), pc.bit_wise_and(hashes, 0xFFFFFFFF)
+
+
 def fingerprint(row: Column) -> list[Column]:
     """Rows and the sum of their hashes, whose halves are summed apart: whole ones would leave BIGINT.
 

@@ -33,6 +33,7 @@ from rebalance.spark.fingerprint import (
     per_partition,
     row_hash,
 )
+from rebalance.spark.small_move import SmallRows, fits
 from rebalance.spark.state_log import DataFile, StateLog, files_at, state_log
 from rebalance.storage.control import table_path
 from rebalance.storage.schemas import arrow_key
@@ -74,11 +75,13 @@ def move_rows(
     key_type: KeyType,
     version: int,
     metadata: str,
+    held_bytes: int | None = None,
     moment: Callable[[str], None] = lambda name: None,
 ) -> Moved:
     """Move the rows of keys from the state's newest version, which is `version`, in one verified commit.
 
-    `metadata` names the plan, in the commit's history and, with the version, as its transaction id. `moment` is told when the moves are
+    `metadata` names the plan, in the commit's history and, with the version, as its transaction id. `held_bytes` is what the keys hold by
+    the statistics, if that is known: little goes through the driver, which is faster. `moment` is told when the moves are
     checked and when the rows are moved.
     """
     settings = {"spark.databricks.delta.commitInfo.userMetadata": metadata}
@@ -87,7 +90,7 @@ def move_rows(
             raise MigrationError(
                 f"the state is at version {log.version}, the move was to start from {version}. Nothing was moved. Run the step again."
             )
-        migration = _Move(log, typed_moves(moves, key_type))
+        migration = _Move(log, typed_moves(moves, key_type), held_bytes)
         try:
             planned = check_start(per_key(migration.runs), migration.moves)
             moment("moves checked")
@@ -95,7 +98,7 @@ def move_rows(
                 return Moved(version, 0, 0)
             committed = log.commit(migration.change(), f"{metadata} on version {version}")
         finally:
-            migration.rows.unpersist()
+            migration.release()
         moment("rows moved")
         return migration.verify(planned, committed)
 
@@ -103,13 +106,20 @@ def move_rows(
 class _Move:
     """The moved rows, where they lie and where they go."""
 
-    def __init__(self, log: StateLog, moves: pa.Table) -> None:
+    def __init__(self, log: StateLog, moves: pa.Table, held_bytes: int | None) -> None:
         self.log, self.moves = log, moves
         self.frame = F.broadcast(log.spark.createDataFrame(moves))
         files = log.files(moves["from_channel"].to_pylist())
-        #: Kept, so that the channels are read once: first they are described, then written.
-        self.rows = find_rows(log.read(files.values()), self.frame, positions=log.hides_rows).persist()
-        self.runs = runs_of(self.rows)
+        state = log.read(files.values())
+        self.rows = find_rows(state, self.frame, positions=log.hides_rows)
+        self.small: SmallRows | None = None
+        if log.hides_rows and fits(state, held_bytes):
+            self.small = SmallRows(self.rows, _FILE, _POSITION, _TARGET)
+            self.runs = self.small.runs
+        else:
+            #: Kept, so that the channels are read once: first they are described, then written.
+            self.rows = self.rows.persist()
+            self.runs = runs_of(self.rows)
         #: The files with moved rows, and all rows that they hide afterwards, if they do not go as a whole.
         self.touched: dict[str, tuple[DataFile, Any]] = {}
         places = self.runs["file"].combine_chunks().dictionary_encode()
@@ -131,6 +141,11 @@ class _Move:
         before: npt.NDArray[np.int64] = np.cumsum(rows) - rows
         return np.repeat(first - before, rows) + np.arange(rows.sum())
 
+    def release(self) -> None:
+        """Let go of what was kept."""
+        if self.small is None:
+            self.rows.unpersist()
+
     @property
     def old_files(self) -> list[DataFile]:
         """The files with moved rows, as they were before."""
@@ -138,6 +153,8 @@ class _Move:
 
     def change(self) -> list[Any]:
         """The new files and what becomes of the old ones."""
+        if self.small:
+            return [*self.log.adds(self.small.write(self.log.path)), *self.log.hide(self.touched)]
         targets = len(self.old_files) + len(set(self.moves["to_channel"].to_pylist()))
         if self.log.hides_rows:
             return [*self.log.write(compact(moved_rows(self.rows), targets)), *self.log.hide(self.touched)]
@@ -157,6 +174,9 @@ class _Move:
         written = self.log.read([DataFile(add) for add in new])
         if self.log.hides_rows:
             self._check_hidden(old)
+        if self.small:
+            self.small.check(self.log.path, new)
+        elif self.log.hides_rows:
             check_end(planned, per_key(fingerprints(written)))
         else:
             stay = [rows.join(self.frame, "key", "left_anti") for rows in (self.log.read(self.old_files), written)]

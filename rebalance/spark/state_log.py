@@ -63,7 +63,7 @@ class StateLog:
 
     def __init__(self, spark: SparkSession, path: str) -> None:
         self.spark = spark
-        self._path = path
+        self.path = path
         self._jvm = _jvm(spark)
         self._classes: dict[str, Any] = {}
         self._conf = spark._jsparkSession.sessionState().newHadoopConf()
@@ -91,7 +91,7 @@ class StateLog:
         """The files of some channels, by path."""
         kernel = self._jvm.io.delta.kernel
         engine = kernel.defaults.engine.DefaultEngine.create(self._conf)
-        snapshot = kernel.Table.forPath(engine, self._path).getSnapshotAsOfVersion(engine, self.version)
+        snapshot = kernel.Table.forPath(engine, self.path).getSnapshotAsOfVersion(engine, self.version)
         wanted, to_json = set(channels), kernel.defaults.internal.json.JsonUtils.rowToJson
         found: dict[str, DataFile] = {}
         batches = snapshot.getScanBuilder().build().getScanFiles(engine, True)
@@ -112,6 +112,10 @@ class StateLog:
     def write(self, rows: DataFrame) -> list[Any]:
         """Write rows into new files of the table, which no version has yet."""
         return _items(self._transaction.writeFiles(rows._jdf))
+
+    def adds(self, entries: Iterable[dict[str, Any]]) -> list[Any]:
+        """The actions that make files part of the table, by their entries in the log."""
+        return [self._action({"add": entry}) for entry in entries]
 
     def bitmap(self, positions: npt.NDArray[np.int64]) -> Any:
         """Row positions as Delta keeps them."""

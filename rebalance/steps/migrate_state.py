@@ -31,7 +31,7 @@ from rebalance.storage.lock import writer_lock
 from rebalance.storage.plans import applicable_plans, carried_out_for, plans_of
 from rebalance.storage.statistics import channels_of, read_key_stats
 
-_KNOWN = ("key", "slot", "tuples", "held_rows")
+_KNOWN = ("key", "slot", "tuples", "state_bytes", "held_rows", "held_bytes")
 
 
 def migrate_state(pipeline: Pipeline, interval: Interval) -> str:
@@ -106,14 +106,22 @@ class Migration:
     def _moves(self, active: PartitionFunction, planned: PartitionFunction) -> pa.Table:
         """Every key with state whose channel differs between the two functions."""
         if self.pipeline.planning.consistency == "merge" or self.epoch.state_version < 0:
-            return pa.table({"key": [], "from_channel": [], "to_channel": []})
+            return pa.table({"key": [], "from_channel": [], "to_channel": [], "held_bytes": []})
         stats = read_key_stats(self.pipeline.tables, self.interval.id, _KNOWN)
         before, after = channels_of(active, stats), channels_of(planned, stats)
-        holds = stats["held_rows"].to_numpy() > 0
+        holds, held_bytes = stats["held_rows"].to_numpy() > 0, stats["held_bytes"].to_numpy()
         if self._is_processed():
             holds |= stats["tuples"].to_numpy() > 0
+            held_bytes = held_bytes + stats["state_bytes"].to_numpy()
         moved = np.flatnonzero((before != after) & holds)
-        return pa.table({"key": stats["key"].take(moved), "from_channel": before[moved], "to_channel": after[moved]})
+        return pa.table(
+            {
+                "key": stats["key"].take(moved),
+                "from_channel": before[moved],
+                "to_channel": after[moved],
+                "held_bytes": held_bytes[moved],
+            }
+        )
 
     def _is_processed(self) -> bool:
         """Whether the state has the interval's rows by now; refuses statistics that do not know every key of the state."""
@@ -145,6 +153,7 @@ class Migration:
             key_type=load_function(root, epoch.function_version).key_type,
             # Not the epoch's: rolling back makes a version of its own.
             version=head_version(root),
+            held_bytes=int(np.sum(moves["held_bytes"].to_numpy())),
             metadata=json.dumps({"verb": "migrate_state", "plan": self.plan["plan_id"]}),
             moment=lambda name: checkpoint(f"migrate_state: {name}"),
         )

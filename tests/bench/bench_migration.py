@@ -27,6 +27,8 @@ from rebalance.spark import session
 from rebalance.spark.move import Moved, move_rows
 from rebalance.storage.state import head_version
 
+#: What a key's ten rows hold: a name, a number and a value each.
+KEY_BYTES = 10 * 27
 PHASES = ("find the rows, check the start", "write, hide, commit", "verify")
 
 
@@ -128,6 +130,7 @@ def run(spark: SparkSession, root: str, moves: pa.Table) -> tuple[Moved, list[fl
         moves,
         key_type="string",
         version=version,
+        held_bytes=moves.num_rows * KEY_BYTES,
         metadata=f"bench {version}",
         moment=lambda name: marks.append(time.perf_counter()),
     )

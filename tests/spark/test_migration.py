@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 import rebalance
 from rebalance.errors import MigrationError, StalePlanError
 from rebalance.pipeline.file import Pipeline
-from rebalance.spark import move
+from rebalance.spark.small_move import SmallRows
 from rebalance.steps import migrate_state
 from rebalance.steps.check_quality import check_quality
 from rebalance.steps.collect_stats import collect_stats
@@ -176,9 +176,9 @@ def test_a_commit_that_loses_rows_is_not_published_and_is_rolled_back(
 ) -> None:
     pipeline = matches.copy(tmp_path, PLANNED)
     before, epoch = stored(pipeline, "state"), current_epoch(pipeline.tables)
-    right = move.moved_rows
+    right = SmallRows.write
     with monkeypatch.context() as patched:
-        patched.setattr(move, "moved_rows", lambda rows: right(rows).limit(1))
+        patched.setattr(SmallRows, "write", lambda rows, path: right(rows, path)[1:])
         with pytest.raises(MigrationError, match="old epoch stays active"):
             migrate_state.migrate_state(pipeline, first_interval(pipeline).shifted(1))
     assert current_epoch(pipeline.tables) == epoch

@@ -26,6 +26,11 @@ pytestmark = pytest.mark.usefixtures("few_rows")
 Damage = Callable[[DataFrame], DataFrame]
 
 
+#: Whether the table has deletion vectors, and what the moved keys hold by the statistics: little goes through the driver.
+WAYS = {"through the driver": (True, 0), "by Spark": (True, None), "without deletion vectors": (False, 0)}
+by_each_way = pytest.mark.parametrize(("vectors", "held"), WAYS.values(), ids=WAYS)
+
+
 def make_state(
     spark: SparkSession, root: Path, *, vectors: bool = True, key_type: KeyType = "string", order: str = "key"
 ) -> str:
@@ -65,9 +70,9 @@ def after(before: pl.DataFrame, moves: pa.Table) -> pl.DataFrame:
 
 
 @pytest.mark.parametrize("key_type", ["string", "long"])
-@pytest.mark.parametrize("vectors", [True, False])
+@by_each_way
 def test_rows_move_there_and_back_and_nothing_else_changes(
-    spark: SparkSession, tmp_path: Path, vectors: bool, key_type: KeyType
+    spark: SparkSession, tmp_path: Path, vectors: bool, held: int | None, key_type: KeyType
 ) -> None:
     root = make_state(spark, tmp_path, vectors=vectors, key_type=key_type)
     # The third move comes from files that hide rows of the same key already; the fourth takes channel 4 and 5 away.
@@ -80,17 +85,20 @@ def test_rows_move_there_and_back_and_nothing_else_changes(
         ]
     ):
         moves, before = moves_of(*rows, key_type=key_type), rows_of(root)
-        result = moved(spark, root, moves, key_type)
+        result = moved(spark, root, moves, key_type, held_bytes=held)
         assert rows_of(root).equals(after(before, moves))
         assert (result.version, result.rows) == (turn + 1, 4 * sum(key < 99 for key, _, _ in rows))
         assert result.bytes > 0
     assert set(rows_of(root)["channel"].to_list()) == {0, 1, 2, 3}
 
 
-def test_rows_of_a_key_that_do_not_lie_side_by_side_move_all_the_same(spark: SparkSession, tmp_path: Path) -> None:
+@pytest.mark.parametrize("held", [None, 0], ids=["by Spark", "through the driver"])
+def test_rows_of_a_key_that_do_not_lie_side_by_side_move_all_the_same(
+    spark: SparkSession, tmp_path: Path, held: int | None
+) -> None:
     root = make_state(spark, tmp_path, order="n")
     moves, before = moves_of((0, 0, 1), (4, 0, 2), (1, 1, 0)), rows_of(root)
-    assert moved(spark, root, moves).rows == 12
+    assert moved(spark, root, moves, held_bytes=held).rows == 12
     assert rows_of(root).equals(after(before, moves))
 
 
@@ -110,10 +118,12 @@ def test_what_the_driver_gets_does_not_grow_with_the_rows_of_a_key(spark: SparkS
     ]
 
 
-def test_keys_without_rows_make_no_commit(spark: SparkSession, tmp_path: Path) -> None:
-    root = make_state(spark, tmp_path)
+@by_each_way
+def test_keys_without_rows_make_no_commit(spark: SparkSession, tmp_path: Path, vectors: bool, held: int | None) -> None:
+    root = make_state(spark, tmp_path, vectors=vectors)
     moments: list[str] = []
-    assert moved(spark, root, moves_of((77, 0, 1), (78, 9, 8)), moment=moments.append) == Moved(0, 0, 0)
+    moves = moves_of((77, 0, 1), (78, 9, 8))
+    assert moved(spark, root, moves, held_bytes=held, moment=moments.append) == Moved(0, 0, 0)
     assert moments == ["moves checked"]
     assert head_version(root) == 0
 
