@@ -1,6 +1,6 @@
 """The command `rebalance`: run intervals without Airflow, and look at everything a pipeline has left behind.
 
-Only `run` starts Spark; the rest reads the small tables and answers in about a second.
+Only `run` starts Spark, and `maintain` if state is to be rewritten; the rest reads the small tables and answers in about a second.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ Keeps a keyed, stateful pipeline on Spark and Delta balanced.
   rebalance explain demo KEY         where a key goes, why, and since when
   rebalance rewind demo --to START   go back to before an interval, to run it and the later ones again; --undo takes it back
   rebalance adopt demo               after a change of key or operator: the state means what the file says now
+  rebalance maintain demo            remove what is old and needed no more, tidy the state's files; --dry-run only says what
 
 A pipeline is a TOML file, or the name of one in dags/pipelines (or in the folder that REBALANCE_PIPELINES names)."""
 
@@ -94,6 +95,12 @@ def _parser() -> argparse.ArgumentParser:
         _adopt,
         "Say that the state means what the pipeline file says now, though key or operator have changed.",
     )
+    maintain = add(
+        "maintain",
+        _maintain,
+        "Remove what [retention] says is old and no rewind needs, rewrite fragmented state, clean logs and leftovers.",
+    )
+    maintain.add_argument("--dry-run", action="store_true", help="say what would be done, change nothing")
     return parser
 
 
@@ -170,6 +177,13 @@ def _adopt(pipeline: Pipeline, arguments: argparse.Namespace) -> None:
     from rebalance.steps.rewind import adopt
 
     _console().print(adopt(pipeline), markup=False)
+
+
+def _maintain(pipeline: Pipeline, arguments: argparse.Namespace) -> None:
+    from rebalance.steps.maintain import maintain
+
+    for sentence in maintain(pipeline, dry_run=arguments.dry_run):
+        _console().print(sentence, markup=False)
 
 
 if __name__ == "__main__":

@@ -57,6 +57,12 @@ class OvertakenError(RebalanceError):
     final = True
 
 
+class ForeignCommitError(RebalanceError):
+    """Somebody else has changed the state; it is neither used nor undone before a person has looked at it."""
+
+    final = True
+
+
 class MigrationError(RebalanceError):
     """The moved state did not verify; the old epoch is still the active one."""
 

@@ -23,10 +23,14 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from rebalance.airflow.page import describe, describe_approval, describe_broken
 from rebalance.airflow.tasks import run_task
+from rebalance.airflow.upkeep import make_maintain_dag, make_rewind_dag
 from rebalance.errors import ConfigError
 from rebalance.pipeline.file import Pipeline, load_pipeline
 from rebalance.pipeline.intervals import cron_of
 from rebalance.steps import RESULTS, Step, steps_of
+
+#: What every pipeline has beside the DAG of its intervals.
+_UPKEEP = (make_maintain_dag, make_rewind_dag)
 
 
 def fail(message: str) -> None:
@@ -139,7 +143,7 @@ def make_dags(folder: Path) -> dict[str, DAG]:
     for file in sorted(folder.glob("*.toml")):
         try:
             pipeline = load_pipeline(file)
-            made = [make_dag(pipeline)]
+            made = [make_dag(pipeline), *(make(pipeline, task_defaults(pipeline)) for make in _UPKEEP)]
             if pipeline.planning.mode == "approve":
                 made.append(make_approve_dag(pipeline))
             taken = [dag.dag_id for dag in made if dag.dag_id in dags]

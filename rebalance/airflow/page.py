@@ -76,6 +76,28 @@ between fails `record_answer` and has no effect.
 """
 
 
+def describe_maintain(pipeline: Pipeline) -> str:
+    """The page of the DAG that maintains a pipeline's tables."""
+    return f"""\
+# Maintenance of {pipeline.name}
+
+The same as `rebalance maintain {pipeline.file}`: rows that `[retention]` gives up, state in pieces, old entries of logs, files that no served
+epoch needs, leftovers of killed runs. It changes no result and no row of the state, and can be killed and run again at any time. What it did
+is the task's return value.
+"""
+
+
+def describe_rewind(pipeline: Pipeline) -> str:
+    """The page of the DAG that rewinds a pipeline."""
+    return f"""\
+# Rewind of {pipeline.name}
+
+The same as `rebalance rewind {pipeline.file}`: trigger it with the first interval that is to be run again. Function and state from before it
+become active; results stay until their intervals run again. Then clear the runs of `{pipeline.dag_id}` from that interval on, oldest first.
+With **undo**, the newest rewind is taken back instead. What it did is the task's return value.
+"""
+
+
 def describe_broken(file: str, error: str) -> str:
     """The page of a pipeline file that cannot be used."""
     return f"""\

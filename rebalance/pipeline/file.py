@@ -10,16 +10,17 @@ import os
 import re
 import tomllib
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 
 from pydantic import Field, ValidationError, model_validator
 
 from rebalance.errors import ConfigError
 from rebalance.operators import BUILT_IN, AnyOperator
 from rebalance.pipeline.intervals import Interval
+from rebalance.pipeline.retention import Retention
 from rebalance.pipeline.sections import (
     AirflowSection,
     Channels,
@@ -55,6 +56,7 @@ class Pipeline(Section):
     )
     planning: Planning = Planning()
     quality: Quality = Quality()
+    retention: Retention = Retention()
     airflow: AirflowSection = AirflowSection()
     spark: SparkSection = SparkSection()
     #: Where the file was read from.
@@ -91,6 +93,11 @@ class Pipeline(Section):
     def interval_at(self, start: datetime) -> Interval:
         """The interval that starts at this time; refuses times at which none does."""
         return Interval.starting(start, self.interval.first, self.interval.length)
+
+    def retained(self, what: Literal["results", "statistics", "plans", "functions", "epochs"]) -> int | None:
+        """How many intervals of something are kept; None = all of them."""
+        kept: int | timedelta | None = getattr(self.retention, what)
+        return -(-kept // self.interval.length) if isinstance(kept, timedelta) else kept
 
     @model_validator(mode="after")
     def _every_channel_on_a_node(self) -> Pipeline:

@@ -277,6 +277,11 @@ class AirflowSection(Section):
     catchup: bool = Field(
         True, description="Whether unpausing the DAG runs the intervals since interval.first, in order."
     )
+    maintain: str = Field(
+        "@daily",
+        pattern=r"^(none|@(hourly|daily|weekly|monthly)|\S+( \S+){4})$",
+        description="When the DAG rebalance_<name>_maintain runs: a cron line, or one of Airflow's names for one; 'none' = by hand only.",
+    )
 
 
 class SparkSection(Section):

@@ -35,6 +35,11 @@ class DataFile:
         return str(self.add["path"])
 
     @property
+    def partition(self) -> tuple[str, int]:
+        """The interval and the channel whose rows it holds."""
+        return str(self.add["partitionValues"]["interval_id"]), self.channel
+
+    @property
     def channel(self) -> int:
         """The channel whose rows it holds."""
         return int(self.add["partitionValues"]["channel"])
@@ -159,11 +164,23 @@ class StateLog:
         """The actions that take whole files out of the table."""
         return [self._action({"add": file.add}).remove() for file in files]
 
-    def commit(self, actions: list[Any], transaction_id: str) -> int:
+    def replace(self, files: Iterable[DataFile], rows: DataFrame) -> list[Any]:
+        """The actions that put the same rows, written anew, in the place of files; they say that they change no data."""
+        now = self._jvm.java.lang.System.currentTimeMillis()
+        new = [json.loads(add.json())["add"] for add in self.write(rows)]
+        return [
+            *(self._action({"add": {**add, "dataChange": False}}) for add in new),
+            *(self._action({"add": file.add}).removeWithTimestamp(now, False) for file in files),
+        ]
+
+    def commit(self, actions: list[Any], transaction_id: str, *, changes_data: bool = True) -> int:
         """Make the changes the table's next version, and return it."""
         mark = self._action({"txn": {"appId": transaction_id, "version": 1}})
-        update = self._of(f"{_DELTA}.DeltaOperations$Update")(self._none())
-        return int(self._transaction.commit(self._seq([mark, *actions]), update))
+        if changes_data:
+            operation = self._of(f"{_DELTA}.DeltaOperations$Update")(self._none())
+        else:
+            operation = self._object(f"{_DELTA}.DeltaOperations$ManualUpdate")
+        return int(self._transaction.commit(self._seq([mark, *actions]), operation))
 
     def actions(self, version: int) -> list[dict[str, Any]]:
         """What a version's entry in the log says, read from storage."""

@@ -26,6 +26,7 @@ from rebalance.steps.faults import checkpoint
 from rebalance.storage import control
 from rebalance.storage.approvals import is_approved
 from rebalance.storage.epochs import Epoch, current_epoch, load_function, publish
+from rebalance.storage.foreign import adopted
 from rebalance.storage.held import rows_processed
 from rebalance.storage.lock import writer_lock
 from rebalance.storage.plans import applicable_plans, carried_out_for, plans_of
@@ -87,9 +88,10 @@ class Migration:
                 "Nothing was moved. The next interval plans again."
             )
         moves = self._moves(load_function(root, epoch.function_version), load_function(root, plan["function_version"]))
-        version, what = (
-            self._move(moves) if moves.num_rows else (epoch.state_version, "no key with state changes its channel")
-        )
+        version, what = epoch.state_version, "no key with state changes its channel"
+        if moves.num_rows:
+            epoch = adopted(root, epoch)
+            version, what = self._move(epoch, moves)
         checkpoint("migrate_state: verified")
         published = publish(
             root,
@@ -136,14 +138,14 @@ class Migration:
             f"now it ends with {newest}. Nothing was moved. The next interval plans again."
         )
 
-    def _move(self, moves: pa.Table) -> tuple[int, str]:
-        """Move the rows in one verified commit; returns the state's new version and what was done."""
+    def _move(self, epoch: Epoch, moves: pa.Table) -> tuple[int, str]:
+        """Move the rows of an epoch's state in one verified commit; returns the new version and what was done."""
         # Imported here: a plan that moves nothing must not start Spark.
         from rebalance.spark.move import move_rows
         from rebalance.spark.session import spark_session
         from rebalance.storage.state import head_version, roll_back
 
-        root, epoch, spark = self.pipeline.tables, self.epoch, spark_session(self.pipeline)
+        root, spark = self.pipeline.tables, spark_session(self.pipeline)
         roll_back(spark, root, epoch)
         checkpoint("migrate_state: rolled back")
         moved = move_rows(

@@ -36,6 +36,7 @@ from rebalance.steps.faults import checkpoint
 from rebalance.steps.start import active_epoch, comes_before
 from rebalance.storage import control
 from rebalance.storage.epochs import Epoch, current_epoch, load_function, processed, publish, require_active
+from rebalance.storage.foreign import adopted
 from rebalance.storage.lock import writer_lock
 from rebalance.storage.meaning import meaning_of
 from rebalance.storage.results import write_results
@@ -66,6 +67,7 @@ def process_batch(pipeline: Pipeline, interval: Interval) -> str:
         spark = placing_session(spark_session(pipeline))
         events = events_of(read_source(spark, pipeline), pipeline, interval)
         epoch = active_epoch(pipeline, interval, key_type_of(events, pipeline.source.key))
+        epoch = adopted(pipeline.tables, epoch)
         roll_back(spark, pipeline.tables, epoch)
         _check_consistency(pipeline, epoch)
         batch = Batch(pipeline, interval, epoch, load_function(pipeline.tables, epoch.function_version), spark)

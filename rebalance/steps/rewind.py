@@ -7,11 +7,14 @@ can itself be undone as long as no maintenance has removed their files.
 
 from __future__ import annotations
 
+from deltalake.exceptions import DeltaError
+
 from rebalance.errors import OrderError, RebalanceError
 from rebalance.pipeline.file import Pipeline
 from rebalance.pipeline.intervals import Interval
 from rebalance.steps.faults import checkpoint
-from rebalance.storage.epochs import Epoch, all_epochs, current_epoch, in_force, publish
+from rebalance.storage import control
+from rebalance.storage.epochs import Epoch, all_epochs, before_interval, current_epoch, in_force, newest_act, publish
 from rebalance.storage.files import missing_files
 from rebalance.storage.lock import writer_lock
 from rebalance.storage.meaning import meaning_of
@@ -28,7 +31,8 @@ def rewind(pipeline: Pipeline, interval: Interval) -> str:
                 f"interval {interval.id} was not processed, so there is nothing to rewind: "
                 f"{f'the newest interval is {newest}' if newest else 'none was processed yet'}. Nothing was changed."
             )
-        target = [epoch for epoch in line if epoch.interval_id < interval.id and not _is_its_plan(epoch, interval)][-1]
+        target = before_interval(line, interval.id)[-1]
+        _check_statistics(pipeline, line, interval)
         published = _go_to(pipeline, line[-1], target)
     return (
         f"rewound to epoch {target.epoch}, before interval {interval.id}: function v{target.function_version} and the state of then are "
@@ -40,14 +44,15 @@ def rewind(pipeline: Pipeline, interval: Interval) -> str:
 def undo(pipeline: Pipeline) -> str:
     """Take the newest rewind back, as long as nothing was done on top of it."""
     with writer_lock(pipeline.tables):
-        active = current_epoch(pipeline.tables)
+        epochs = all_epochs(pipeline.tables)
+        active = newest_act(epochs) if epochs else None
         if active is None or active.kind != "rewind":
             raise OrderError(
                 f"the active epoch is {f'{active.epoch} ({active.kind})' if active else 'none'}, no rewind: there is nothing to take back. "
                 "Once an interval has run on a rewound state, run the later ones too, or rewind to an earlier one."
             )
-        (before,) = [epoch for epoch in all_epochs(pipeline.tables) if epoch.epoch == active.epoch - 1]
-        published = _go_to(pipeline, active, before)
+        (before,) = [epoch for epoch in epochs if epoch.epoch == active.epoch - 1]
+        published = _go_to(pipeline, epochs[-1], before)
     return f"the rewind of epoch {active.epoch} is taken back: epoch {before.epoch} counts again (as epoch {published.epoch})"
 
 
@@ -72,18 +77,45 @@ def adopt(pipeline: Pipeline) -> str:
     return f"from epoch {published.epoch} on the state means {meaning}; before it was {active.meaning}"
 
 
-def _is_its_plan(epoch: Epoch, interval: Interval) -> bool:
-    """Whether the epoch carried out the plan that was made for the interval: it is made anew."""
-    return epoch.kind == "migrate" and epoch.plan_id.startswith(interval.id)
+def _check_statistics(pipeline: Pipeline, line: list[Epoch], interval: Interval) -> None:
+    """Refuse an interval that would be counted on statistics that maintenance has removed: what keys hold is a sum over the window."""
+    first = interval.shifted(-(pipeline.operator.horizon or 1) - 1).id
+    needed = {
+        epoch.interval_id for epoch in line if epoch.kind == "process" and first <= epoch.interval_id < interval.id
+    }
+    there = {row["interval_id"] for row in control.rows(pipeline.tables, "batches", columns=["interval_id"])}
+    if there and needed - there:
+        raise _no_longer_served(
+            pipeline, f"the statistics of interval {min(needed - there)}, which it builds on, are gone"
+        )
+
+
+def _no_longer_served(pipeline: Pipeline, why: str) -> RebalanceError:
+    kept = pipeline.retained("epochs")
+    return RebalanceError(
+        f"{why}: maintenance keeps what the last {kept} intervals need ([retention] epochs), or somebody else has vacuumed the table. "
+        "Nothing was changed. Choose a later interval, or start with an empty table root."
+    )
+
+
+def _check_there(pipeline: Pipeline, target: Epoch) -> None:
+    """Refuse an epoch whose function or state can no longer be read."""
+    where = f"epoch {target.epoch} (version {target.state_version})"
+    try:
+        gone = missing_files(pipeline.tables, "state", target.state_version) if target.state_version >= 0 else []
+    except DeltaError:
+        raise _no_longer_served(pipeline, f"the log of the state at {where} is gone") from None
+    if gone:
+        raise _no_longer_served(pipeline, f"{len(gone)} files of the state at {where} are gone, for example {gone[0]}")
+    number = target.function_version
+    if control.exists(pipeline.tables, "functions") and not control.rows(
+        pipeline.tables, "functions", columns=["version"], version=number
+    ):
+        raise _no_longer_served(pipeline, f"function v{number} of epoch {target.epoch} is gone")
 
 
 def _go_to(pipeline: Pipeline, active: Epoch, target: Epoch) -> Epoch:
-    gone = missing_files(pipeline.tables, "state", target.state_version) if target.state_version >= 0 else []
-    if gone:
-        raise RebalanceError(
-            f"{len(gone)} files of the state at epoch {target.epoch} (version {target.state_version}) are gone, for example {gone[0]}: "
-            "somebody has vacuumed the table. Nothing was changed. Choose a later interval, or start with an empty table root."
-        )
+    _check_there(pipeline, target)
     published = publish(
         pipeline.tables,
         active,

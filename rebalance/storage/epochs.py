@@ -22,7 +22,7 @@ from rebalance.errors import OvertakenError, RebalanceError
 from rebalance.partition import PartitionFunction
 from rebalance.storage import control
 
-Kind = Literal["start", "process", "migrate", "rewind", "adopt"]
+Kind = Literal["start", "process", "migrate", "rewind", "adopt", "maintain"]
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Epoch:
     """One published state of a pipeline."""
 
     epoch: int
-    #: What published it: the first start, an interval's processing, a migration, or a person who rewound or adopted.
+    #: What published it: the first start, an interval's processing, a migration, a person who rewound or adopted, or maintenance.
     kind: Kind
     #: The newest interval whose rows are in the state; empty before the first.
     interval_id: str
@@ -60,13 +60,36 @@ def current_epoch(root: str) -> Epoch | None:
 def in_force(root: str) -> list[Epoch]:
     """The epochs that led to the active one, oldest first; those that a rewind has undone are left out."""
     epochs = all_epochs(root)
+    return line_to(epochs, epochs[-1]) if epochs else []
+
+
+def line_to(epochs: Sequence[Epoch], last: Epoch) -> list[Epoch]:
+    """The epochs that led to one of them, oldest first, and that one."""
     by_number = {epoch.epoch: epoch for epoch in epochs}
     line: list[Epoch] = []
-    found = epochs[-1] if epochs else None
+    found: Epoch | None = last
     while found is not None:
         line.append(found)
         found = by_number.get(found.rewound_to if found.kind == "rewind" else found.epoch - 1)
     return line[::-1]
+
+
+def before_interval(line: Sequence[Epoch], interval_id: str) -> list[Epoch]:
+    """The part of a line of epochs before anything was done for an interval, its plan included, which is made anew."""
+    at = next(
+        (
+            number
+            for number, epoch in enumerate(line)
+            if epoch.interval_id >= interval_id or (epoch.kind == "migrate" and epoch.plan_id.startswith(interval_id))
+        ),
+        len(line),
+    )
+    return list(line[:at])
+
+
+def newest_act(epochs: Sequence[Epoch]) -> Epoch:
+    """The newest epoch that means something else than the one before it: maintenance changes no row."""
+    return next((epoch for epoch in reversed(epochs) if epoch.kind != "maintain"), epochs[-1])
 
 
 def processed(root: str, interval_id: str) -> Epoch | None:
@@ -137,7 +160,8 @@ def load_function(root: str, version: int) -> PartitionFunction:
     found = control.rows(root, "functions", version=version)
     if not found:
         raise RebalanceError(
-            f"function v{version} is not in {root}/functions: the tables were damaged or belong to another pipeline."
+            f"function v{version} is not in {root}/functions: maintenance has removed it ([retention] functions), or the tables were "
+            "damaged or belong to another pipeline."
         )
     return PartitionFunction.from_record(found[-1])
 

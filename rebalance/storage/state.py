@@ -8,6 +8,7 @@ Deletion vectors are on, so it rewrites nothing but the rows that move.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 
 import pyarrow as pa
@@ -26,6 +27,8 @@ from rebalance.storage.files import commit_files, intervals_of, write_files
 PARTITIONS = ("interval_id", "channel")
 #: A state log without a window is folded after this many intervals at the latest: each is a file a channel to open.
 FOLD_INTERVALS = 16
+#: What Delta writes into the history of the commits of a session.
+_COMMENT = "spark.databricks.delta.commitInfo.userMetadata"
 #: Bytes of a value by its type; texts count their own length. Only ratios between keys matter, so headers are left out.
 _WIDTHS = {"boolean": 1, "tinyint": 1, "smallint": 2, "int": 4, "date": 4, "float": 4, "bigint": 8, "double": 8}
 
@@ -36,10 +39,17 @@ def head_version(root: str) -> int:
 
 
 def roll_back(spark: SparkSession, root: str, epoch: Epoch) -> bool:
-    """Undo what a crashed step wrote after the active epoch. Metadata only; the caller holds the writer lock."""
+    """Undo what a crashed step wrote after the active epoch. Metadata only; the caller holds the writer lock.
+
+    What somebody else wrote is looked at before (`rebalance.storage.foreign`).
+    """
     if head_version(root) == epoch.state_version or epoch.state_version < 0:
         return False
-    DeltaTable.forPath(spark, table_path(root, "state")).restoreToVersion(epoch.state_version)
+    spark.conf.set(_COMMENT, json.dumps({"verb": "roll_back", "epoch": epoch.epoch}))
+    try:
+        DeltaTable.forPath(spark, table_path(root, "state")).restoreToVersion(epoch.state_version)
+    finally:
+        spark.conf.unset(_COMMENT)
     return True
 
 
@@ -103,6 +113,8 @@ def prepare_state(state: DataFrame, root: str, *, deletion_vectors: bool) -> Non
         .addColumns(state_schema(state.schema))
         .partitionedBy(*PARTITIONS)
         .property("delta.enableDeletionVectors", str(deletion_vectors).lower())
+        # Delta would remove entries after 30 days, whatever a rewind needs. Maintenance does, and knows.
+        .property("delta.logRetentionDuration", "interval 3650 days")
         .execute()
     )
 

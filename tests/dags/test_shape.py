@@ -28,7 +28,7 @@ def test_the_projects_own_dag_folder_is_read_without_errors(project: Path) -> No
 
     bag = DagBag(str(project / "dags"))
     assert bag.import_errors == {}
-    assert sorted(bag.dags) == ["rebalance_demo"]
+    assert sorted(bag.dags) == ["rebalance_demo", "rebalance_demo_maintain", "rebalance_demo_rewind"]
 
 
 def test_a_dag_file_of_a_users_own_needs_two_lines_and_no_folder_of_this_project(
@@ -44,8 +44,8 @@ def test_a_dag_file_of_a_users_own_needs_two_lines_and_no_folder_of_this_project
     )
     bag = DagBag(str(tmp_path / "dags"))
     assert bag.import_errors == {}
-    assert [(name, dag.fileloc) for name, dag in bag.dags.items()] == [
-        ("rebalance_theirs", str(tmp_path / "dags" / "balanced.py"))
+    assert sorted((name, dag.fileloc) for name, dag in bag.dags.items()) == [
+        (f"rebalance_theirs{what}", str(tmp_path / "dags" / "balanced.py")) for what in ("", "_maintain", "_rewind")
     ]
 
 
@@ -100,7 +100,11 @@ def test_only_mode_approve_has_a_dag_that_asks(write_pipeline: WritePipeline, da
     write_pipeline("plain")
     write_pipeline("asking", mode="approve")
     found = {name for name in vars(dag_file()) if name.startswith("rebalance_")}
-    assert found == {"rebalance_plain", "rebalance_asking", "rebalance_asking_approve"}
+    assert {name for name in found if not name.endswith(("_maintain", "_rewind"))} == {
+        "rebalance_plain",
+        "rebalance_asking",
+        "rebalance_asking_approve",
+    }
 
 
 def test_a_pipeline_may_not_have_the_name_of_another_ones_questions(
