@@ -81,7 +81,8 @@ def make_environment(uv: Path) -> None:
         "UV_PROJECT_ENVIRONMENT": str(VENV),
     }
     environ.pop("VIRTUAL_ENV", None)
-    if not run([uv, "sync", "--frozen", "--project", PROJECT], environ):
+    # Compiled now, since a task is a process of its own: where Python may not write bytecode, each would compile its imports anew.
+    if not run([uv, "sync", "--frozen", "--compile-bytecode", "--project", PROJECT], environ):
         raise MissingError(
             "the Python environment could not be made (see above). Without a network it only works when .cache/uv holds every package; "
             "Python 3.11 or 3.12 is needed, uv fetches one if the machine has none."

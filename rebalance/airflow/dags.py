@@ -85,9 +85,17 @@ def make_task(dag: DAG, pipeline: Pipeline, step: Step) -> Any:
         dag=dag,
         python_callable=run_task,
         op_args=[step.name, str(pipeline.file)],
+        execution_timeout=timeout_of(pipeline, step),
         trigger_rule=TriggerRule.ALL_DONE if step.name == RESULTS else TriggerRule.ALL_SUCCESS,
         doc_md=f"{step.name} {step.about}.",
     )
+
+
+def timeout_of(pipeline: Pipeline, step: Step) -> timedelta | None:
+    """How long a step may take in one try: a planner that hangs must not keep results back for ever."""
+    limits = pipeline.airflow
+    minutes = limits.results_timeout_minutes if step.name == RESULTS else limits.planning_timeout_minutes
+    return None if minutes is None else timedelta(minutes=minutes)
 
 
 def make_question(dag: DAG, pipeline: Pipeline) -> Any:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-from airflow.sdk.exceptions import AirflowFailException
+from airflow.sdk.exceptions import AirflowFailException, AirflowTaskTimeout
 
 from rebalance.airflow import TROUBLE
 from rebalance.errors import OrderError, RebalanceError
 from rebalance.pipeline.file import Pipeline, load_pipeline
 from rebalance.pipeline.intervals import Interval
+from rebalance.spark.warm import kept_warm
 from rebalance.steps import RESULTS, run_step
 
 
@@ -25,15 +26,25 @@ def run_task(
     try:
         pipeline, interval = pipeline_and_interval(pipeline_file, data_interval_start, data_interval_end)
         refuse_without_results_before(ti, pipeline)
-        return run_step(step, pipeline, interval)
-    except Exception as error:
+        with kept_warm(pipeline.spark.warm if is_own_process() else 0):
+            return run_step(step, pipeline, interval)
+    except (Exception, AirflowTaskTimeout) as error:
         said = str(error) if isinstance(error, AirflowFailException) else f"{type(error).__name__}: {error}"
         if ti:
             ti.xcom_push(key=TROUBLE, value=said)
-        # Airflow retries every other exception.
-        if isinstance(error, RebalanceError) and error.final:
+        # Airflow retries every other exception. What took too long to plan would do so again, and results wait for it.
+        hung = isinstance(error, AirflowTaskTimeout) and step != RESULTS
+        if hung or (isinstance(error, RebalanceError) and error.final):
             raise AirflowFailException(said) from None
         raise
+
+
+def is_own_process() -> bool:
+    """Whether an executor has started this process for one task; tasks that share a process share its Spark anyway."""
+    from airflow.sdk.execution_time import task_runner
+    from airflow.sdk.execution_time.comms import CommsDecoder
+
+    return isinstance(getattr(task_runner, "SUPERVISOR_COMMS", None), CommsDecoder)
 
 
 def pipeline_and_interval(file: str, start: datetime | None, end: datetime | None) -> tuple[Pipeline, Interval]:

@@ -274,6 +274,12 @@ class AirflowSection(Section):
     pool: str = Field("default_pool", description="Airflow pool of the tasks; it must exist.")
     retries: int = Field(2, ge=0, description="Retries of a task that failed for a passing reason.")
     retry_delay_seconds: float = Field(30.0, ge=0, description="Seconds before a retry.")
+    planning_timeout_minutes: float = Field(
+        60.0, gt=0, description="Minutes after which a task that plans is given up: results wait no longer."
+    )
+    results_timeout_minutes: float | None = Field(
+        None, gt=0, description="Minutes after which process_batch is stopped and tried again; unset = never."
+    )
     catchup: bool = Field(
         True, description="Whether unpausing the DAG runs the intervals since interval.first, in order."
     )
@@ -291,6 +297,11 @@ class SparkSection(Section):
     state_in_place: bool = Field(
         True,
         description="Whether the window's state is read where it lies. false: it is exchanged with the events, slower, with the same results.",
+    )
+    warm: float = Field(
+        10.0,
+        ge=0,
+        description="Minutes for which a task in Airflow leaves its JVM to the next, on local masters; 0 = off.",
     )
     settings: dict[str, str] = Field(
         default_factory=dict, description="Any spark.* setting; yours win over our defaults."

@@ -1,7 +1,7 @@
 """The one Spark session of a process.
 
 Starting a session costs about ten seconds, so all tasks that run in one process share it. It is made from three layers, later ones
-win: our defaults, what `spark-submit` was told, and the pipeline file's [spark] section.
+win: our defaults, what the cluster's `spark-defaults.conf` and `spark-submit` say, and the pipeline file's [spark] section.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rebalance.errors import EnvironmentMissingError
+from rebalance.spark import warm
+from rebalance.spark.defaults import brings_delta, joined, spark_defaults
 from rebalance.spark.environment import delta_jars, use_java
 
 if TYPE_CHECKING:
@@ -36,11 +38,12 @@ DEFAULTS = {
     "spark.sql.codegen.cache.maxEntries": "2000",
     # A row per key comes to the planner, and one per moved row to the check of a migration: whether they fit is the driver's memory alone.
     "spark.driver.maxResultSize": "0",
-    "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
 }
 #: For masters in this process, where data are small and every task costs more than it brings.
 LOCAL_DEFAULTS = {
+    # A cluster's people look at it, and at what Spark warns of: that no worker has accepted a job, for one.
+    "spark.ui.enabled": "false",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
     "spark.sql.shuffle.partitions": "4",
@@ -98,20 +101,22 @@ def local_heap() -> str:
 def _settings(pipeline: Pipeline | None, asked: dict[str, str]) -> tuple[dict[str, str], bool]:
     """The three layers in one, and whether spark-submit has started the JVM already."""
     from pyspark import SparkConf, SparkContext
+    from pyspark.find_spark_home import _find_spark_home
 
     submitted = "PYSPARK_GATEWAY_PORT" in os.environ
-    told: dict[str, str] = {}
     if submitted:
         # Only with the JVM at hand does SparkConf show what spark-submit was told.
         SparkContext._ensure_initialized()
         told = dict(SparkConf().getAll())
+    else:
+        told = spark_defaults(Path(_find_spark_home()))
     # spark-submit always names a master, if only its default: the file's wins where it has one.
     master = told.get("spark.master", "local[*]")
-    if pipeline and (not submitted or "master" in pipeline.spark.model_fields_set):
+    if pipeline and (master == "local[*]" or "master" in pipeline.spark.model_fields_set):
         master = pipeline.spark.master
     local = {"spark.driver.memory": local_heap(), **LOCAL_DEFAULTS} if master.startswith("local") else {}
-    name = pipeline.dag_id if pipeline else "rebalance"
-    return {**DEFAULTS, **local, **told, "spark.master": master, "spark.app.name": name, **asked}, submitted
+    named = {"spark.master": master, "spark.app.name": pipeline.dag_id if pipeline else "rebalance"}
+    return joined(DEFAULTS, local, told, named, asked), submitted
 
 
 def _start(settings: dict[str, str], submitted: bool) -> SparkSession:
@@ -121,17 +126,18 @@ def _start(settings: dict[str, str], submitted: bool) -> SparkSession:
 
     # Workers must run the interpreter that has this package, not whatever `python3` is.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    if not submitted:
-        use_java()
-    if not {"spark.jars", "spark.jars.packages"} & settings.keys():
-        jars = delta_jars(Path(_find_spark_home()))
+    spark_home = Path(_find_spark_home())
+    if not brings_delta(settings):
+        jars = delta_jars(spark_home)
         if jars:
-            settings["spark.jars"] = ",".join(map(str, jars))
+            settings = joined(settings, {"spark.jars": ",".join(map(str, jars))})
             if submitted:
                 _extend_class_path(jars)
+    if not submitted and not warm.attach(settings, spark_home):
+        use_java()
     conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
     session = SparkSession.builder.config(conf=conf).getOrCreate()
-    if "spark.log.level" not in settings:
+    if "spark.log.level" not in settings and settings["spark.master"].startswith("local"):
         session.sparkContext.setLogLevel("ERROR")
     return session
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -64,6 +65,20 @@ def unpause(dag: Any) -> None:
 
     with create_session() as session:
         session.get(DagModel, dag.dag_id).is_paused = False
+
+
+def test_a_planner_that_hangs_is_given_up_without_a_retry_and_results_are_made(
+    write_pipeline: WritePipeline, airflow: Any, fake_jobs: dict[str, Any]
+) -> None:
+    file = write_pipeline("hanging")
+    file.write_text(file.read_text().replace("[airflow]", "[airflow]\nplanning_timeout_minutes = 0.01"))
+    dag = airflow.load_dag("rebalance_hanging")
+    fake_jobs["make_plan"] = lambda: time.sleep(60)
+    said = airflow.run_interval(dag, FIRST)
+    assert said["process_batch"] == "process_batch done"
+    assert states(dag, FIRST)["make_plan"] == ("failed", 1)
+    assert "AirflowTaskTimeout" in recorded(dag, FIRST)[1]["make_plan"].note
+    assert dag.get_task("process_batch").execution_timeout is None
 
 
 def test_every_task_is_told_its_interval_and_says_what_it_did(
