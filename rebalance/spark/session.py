@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -77,11 +78,17 @@ def spark_session(pipeline: Pipeline | None = None) -> SparkSession:
 
 def own_session(spark: SparkSession, settings: dict[str, str]) -> SparkSession:
     """A session like this one but for some settings, which reach nothing else."""
+    from pyspark.errors import AnalysisException
+
     own = spark.newSession()
-    for name, value in {**spark.conf.getAll, **settings}.items():
+    for name, value in spark.conf.getAll.items():
         # A new session knows what Spark was started with; what was set since then has to be told.
-        if own.conf.get(name, None) != value and own.conf.isModifiable(name):
-            own.conf.set(name, value)
+        if own.conf.get(name, None) != value:
+            # Of a setting whose class is not loaded yet Spark cannot say whether it may be set. Only those of the start may not.
+            with suppress(AnalysisException):
+                own.conf.set(name, value)
+    for name, value in settings.items():
+        own.conf.set(name, value)
     return own
 
 

@@ -18,6 +18,7 @@ FINAL = {
     "PlannerError": True,
     "StalePlanError": True,
     "OperatorError": True,
+    "ForeignCommitError": True,
     # What was to be done is done already, by another process.
     "OvertakenError": True,
     # Passes by itself: the move is made anew, the other writer ends, the next try finds the machine as it should be.
