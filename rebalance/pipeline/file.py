@@ -141,13 +141,7 @@ def load_pipeline(file: str | Path, changes: Mapping[str, Mapping[str, Any]] | N
 
     `changes` are knobs by section, in the place of the file's own: they are checked as if they stood in it.
     """
-    path = Path(file).resolve()
-    try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise ConfigError(f"there is no pipeline file {path}") from None
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"{path} is not TOML: {error}") from None
+    path, content = _content(Path(file))
     for section, knobs in (changes or {}).items():
         content[section] = {**content.get(section, {}), **knobs}
     content.setdefault("name", path.stem)
@@ -170,13 +164,31 @@ def load_pipeline(file: str | Path, changes: Mapping[str, Mapping[str, Any]] | N
         raise ConfigError(f"{path.name}: {error}") from None
 
 
+def _content(path: Path) -> tuple[Path, dict[str, Any]]:
+    """The file's whole path, and what stands in it."""
+    try:
+        path = path.resolve()
+        content = tomllib.loads(path.read_bytes().decode())
+    except FileNotFoundError:
+        raise ConfigError(f"there is no pipeline file {path}") from None
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path} is not UTF-8 text: byte {error.start} is {error.object[error.start]:#x}") from None
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{path} is not TOML: {error}") from None
+    except (OSError, ValueError, RecursionError) as error:
+        raise ConfigError(f"the pipeline file {str(path)!r} cannot be read: {error}") from None
+    if "file" in content:
+        raise ConfigError(f"{path.name}: there is no knob 'file'. A team's own operator is operator.file.")
+    return path, content
+
+
 def find_pipeline(name: str) -> Pipeline:
     """A pipeline by its file, or by its name in the folder of pipelines."""
-    if Path(name).suffix == ".toml" or Path(name).is_file():
+    if Path(name).suffix == ".toml" or os.path.isfile(name):
         return load_pipeline(name)
     folder = Path(os.environ.get("REBALANCE_PIPELINES") or Path(__file__).resolve().parents[2] / "dags" / "pipelines")
     file = folder / f"{name}.toml"
-    if not file.is_file():
+    if not os.path.isfile(file):
         known = ", ".join(sorted(found.stem for found in folder.glob("*.toml"))) or "none"
         raise ConfigError(f"there is no pipeline {name!r} in {folder}. There are: {known}. Or give a file.")
     return load_pipeline(file)

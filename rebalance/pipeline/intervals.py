@@ -20,7 +20,7 @@ def parse_length(text: str) -> timedelta:
     >>> parse_length("15 min")
     datetime.timedelta(seconds=900)
     """
-    match = re.fullmatch(r"\s*(\d+)\s*(min|h|d)\s*", text)
+    match = re.fullmatch(r"\s*(\d{1,6})\s*(min|h|d)\s*", text)
     if not match or int(match[1]) == 0:
         raise ValueError(f"interval.length = {text!r} is not a length. Write for example '15 min', '1 h' or '1 d'.")
     return int(match[1]) * _UNITS[match[2]]

@@ -26,6 +26,7 @@ from rebalance.spark.routing import (
     ring_channel,
     to_one_channel,
 )
+from tests.support.budget import cases
 
 RANDOM = random.Random(7)
 ALPHABETS = ("abcdefgh", "0123456789", "äöüßéñ", "日本語文字", "🦉🐝🪲", "\x00\n\t '\"\\", "aä日🦉")
@@ -34,11 +35,21 @@ TEXTS = sorted(
         "",
         "x" * 5000,
         "null",
-        *("".join(RANDOM.choices(RANDOM.choice(ALPHABETS), k=RANDOM.randrange(1, 20))) for _ in range(4000)),
+        *(
+            "".join(RANDOM.choices(RANDOM.choice(ALPHABETS), k=RANDOM.randrange(1, 20)))
+            for _ in range(cases(4000, 100_000))
+        ),
     }
 )
 NUMBERS = sorted(
-    {0, -1, 2**63 - 1, -(2**63), *(RANDOM.randrange(-(2**63), 2**63) for _ in range(2000)), *range(-50, 50)}
+    {
+        0,
+        -1,
+        2**63 - 1,
+        -(2**63),
+        *(RANDOM.randrange(-(2**63), 2**63) for _ in range(cases(2000, 100_000))),
+        *range(-50, 50),
+    }
 )
 
 
