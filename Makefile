@@ -3,9 +3,10 @@ PYTHON3 ?= python3
 PYTHON := .venv/bin/python
 # Extra words for the command, for example: make test ARGS="tests/unit -k ring"
 ARGS ?=
+KILLS ?= 1000
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-quick test-long ui lint format bench clean distclean browser
+.PHONY: help setup demo test test-quick test-long faults ui lint format bench clean distclean browser
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -25,6 +26,9 @@ test-quick: setup ## the tests without Spark and Airflow
 
 test-long: lint browser ## all of make test with more cases, ten intervals for every planner, a kill at every moment
 	@REBALANCE_TEST_BUDGET=long $(PYTHON) tools/run_tests.py $(ARGS)
+
+faults: setup ## a thousand processes killed at random moments, some hours; fewer: make faults KILLS=50
+	@REBALANCE_KILLS=$(KILLS) $(PYTHON) tools/run_tests.py -s tests/faults/test_random_kills.py $(ARGS)
 
 ui: setup ## Airflow's pages on the demo's data; Ctrl-C stops them
 	@$(PYTHON) tools/ui.py $(ARGS)

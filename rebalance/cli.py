@@ -38,7 +38,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     """The command line; trouble with a plain message is one line on standard error and exit code 2."""
     arguments = _parser().parse_args(argv)
     try:
-        arguments.act(find_pipeline(arguments.pipeline), arguments)
+        pipeline = find_pipeline(arguments.pipeline)
+        from rebalance.storage.trouble import storage_in_words
+
+        with storage_in_words(pipeline.tables):
+            arguments.act(pipeline, arguments)
     except RebalanceError as error:
         sys.stderr.write(f"{type(error).__name__}: {error}\n")
         return 2

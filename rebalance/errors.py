@@ -63,6 +63,12 @@ class ForeignCommitError(RebalanceError):
     final = True
 
 
+class DamagedError(RebalanceError):
+    """A file of the events or of the tables is cut off, overwritten or gone; nothing was built on it."""
+
+    final = True
+
+
 class MigrationError(RebalanceError):
     """The moved state did not verify; the old epoch is still the active one."""
 

@@ -68,8 +68,12 @@ def steps_of(pipeline: Pipeline) -> tuple[Step, ...]:
 
 def run_step(name: str, pipeline: Pipeline, interval: Interval) -> str:
     """Run one step for one interval; returns, and logs, what was done in a sentence."""
+    # Imported here: Airflow reads this module with every DAG file, and storage needs Arrow.
+    from rebalance.storage.trouble import storage_in_words
+
     began = time.perf_counter()
-    done = function_of(name)(pipeline, interval)
+    with storage_in_words(pipeline.tables):
+        done = function_of(name)(pipeline, interval)
     log.info("%s %s %s: %s (%.1f s)", pipeline.name, interval.id, name, done, time.perf_counter() - began)
     return done
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from tests.support.processors import EVERY_PROCESSOR, NO_MACHINE_CODE, PROCESSORS, run
+import pytest
+
+from tests.support.budget import is_long
+from tests.support.processors import NO_MACHINE_CODE, OLDEST, PROCESSORS, run
 
 #: Planners against their plain transcriptions, against every law on the corners of the problem, and the figures that tests hold.
 FILES = [
@@ -24,7 +27,11 @@ FILES = [
 ]
 
 
-@EVERY_PROCESSOR
+#: Those in between plan the same, which `test_same_plans` shows, so that the two ends are enough but for a long run.
+CHOSEN = list(PROCESSORS) if is_long() else [OLDEST, NO_MACHINE_CODE]
+
+
+@pytest.mark.parametrize("processor", CHOSEN)
 def test_every_planner_is_as_exact(processor: str) -> None:
     # Tuple by tuple, without a compiler, the simulations would take minutes.
     chosen = "holds_with or small_cases" if processor == NO_MACHINE_CODE else "not million and not test_law"

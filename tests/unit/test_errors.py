@@ -19,6 +19,7 @@ FINAL = {
     "StalePlanError": True,
     "OperatorError": True,
     "ForeignCommitError": True,
+    "DamagedError": True,
     # What was to be done is done already, by another process.
     "OvertakenError": True,
     # Passes by itself: the move is made anew, the other writer ends, the next try finds the machine as it should be.

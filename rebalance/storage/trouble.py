@@ -1,0 +1,87 @@
+"""Trouble with storage in words: a full disk, a root that cannot be written, files that are cut off.
+
+Spark, delta-rs and the operating system each say it in their own way, in the middle of a stack trace or without the name of the table.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from rebalance.errors import DamagedError, EnvironmentMissingError, RebalanceError
+from rebalance.storage import control
+from rebalance.storage.schemas import SCHEMAS
+
+_UNREADABLE = re.compile(
+    r"reading file (?P<spark>\S+?)\.?(?=\s)|(?P<footer>\S+) is not a Parquet file|Could not read footer for file:? *(?P<file>\S+)"
+)
+_NOTHING_PUBLISHED = "What this step was doing counts for nothing; what was published before is untouched."
+
+
+@contextmanager
+def storage_in_words(root: str) -> Iterator[None]:
+    """Trouble with storage inside is raised as an error that names the thing and the way out; any other as it is."""
+    try:
+        yield
+    except RebalanceError:
+        raise
+    except Exception as error:
+        found = _in_words(error, root)
+        if found is None:
+            raise
+        raise found from error
+
+
+def _in_words(error: Exception, root: str) -> RebalanceError | None:
+    text = str(error)
+    if "No space left on device" in text or "Disk quota exceeded" in text:
+        return EnvironmentMissingError(
+            f"the disk is full: {_room(root)}. {_NOTHING_PUBLISHED} Free some space, then run the step again."
+        )
+    if "Read-only file system" in text or "Permission denied" in text or isinstance(error, PermissionError):
+        return EnvironmentMissingError(
+            f"{root} cannot be written: {_line(text)}. {_NOTHING_PUBLISHED} Give the pipeline's user the right to write there, then run the step again."
+        )
+    cut = _UNREADABLE.search(text)
+    if cut:
+        file = next(name for name in cut.groups() if name)
+        ours = "" if root in file else " It belongs to the events: write it anew."
+        return DamagedError(
+            f"the file {file} cannot be read: it is cut off or was overwritten. {_NOTHING_PUBLISHED}{ours or _way_back()}"
+        )
+    broken = _broken_table(root) if type(error).__module__.startswith(("_internal", "deltalake")) else None
+    if broken:
+        return DamagedError(
+            f"the log of the table {broken[0]} cannot be read: {_line(str(broken[1]))}. {_NOTHING_PUBLISHED}{_way_back()}"
+        )
+    return None
+
+
+def _broken_table(root: str) -> tuple[str, Exception] | None:
+    """The first table that cannot even be opened; delta-rs does not name it."""
+    for table in SCHEMAS:
+        try:
+            if control.exists(root, table):
+                control.version(root, table)
+        except Exception as error:
+            return control.table_path(root, table), error
+    return None
+
+
+def _way_back() -> str:
+    return " Bring it back from a copy, or start with an empty table root and run the intervals again."
+
+
+def _room(root: str) -> str:
+    """What is left where the tables are; Spark's own temporary files may be elsewhere."""
+    folder = Path(root)
+    if not folder.exists():
+        return f"no space is left for {root}"
+    return f"{root} has {shutil.disk_usage(folder).free:,} bytes left (Spark's temporary files may lie on another one)"
+
+
+def _line(text: str) -> str:
+    return text.strip().partition("\n")[0].rstrip(".")[:300]
