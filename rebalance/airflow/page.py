@@ -37,7 +37,7 @@ def describe(pipeline: Pipeline) -> str:
     return f"""\
 # {pipeline.name}: balanced `{operator}` per {keys}
 
-Events of `{pipeline.source.path}` in intervals of {_words(pipeline.interval.length)}, on {pipeline.channels.count} channels. One run is one
+Events of `{pipeline.source.place}` in intervals of {_words(pipeline.interval.length)}, on {pipeline.channels.count} channels. One run is one
 interval; each task can be run again for its interval and changes nothing the second time. {_ORDERS[planning.when]}
 
 {steps}

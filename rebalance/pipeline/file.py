@@ -30,9 +30,9 @@ from rebalance.pipeline.sections import (
     Planning,
     Quality,
     Section,
-    Source,
     SparkSection,
 )
+from rebalance.pipeline.source import Source
 from rebalance.planners.registry import PLANNERS, make_planner
 from rebalance.planning.interface import Planner, needs_merging
 from rebalance.planning.model import Node, check_nodes

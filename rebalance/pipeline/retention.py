@@ -14,7 +14,9 @@ from rebalance.pipeline.sections import Section
 class Retention(Section):
     """What `rebalance maintain` keeps; each knob is a number of intervals or a length of time, '90 d'; unset = everything."""
 
-    results: int | timedelta | None = Field(None, description="For how long results are kept, by the time of events.")
+    results: int | timedelta | None = Field(
+        None, description="For how long results and quarantined rows are kept, by the time of events."
+    )
     statistics: int | timedelta | None = Field(
         None,
         description="For how long statistics, checks and measurements are kept; those that served epochs build on always are.",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
@@ -57,36 +58,6 @@ def _mismatch(value: Any, kinds: set[Any]) -> str:
     return ""
 
 
-class Source(Section):
-    """Where the events are."""
-
-    path: str = Field(description="Folder, file or URI of the events: a Delta table, or Parquet, CSV or JSON files.")
-    format: Literal["delta", "parquet", "csv", "json"] = Field("delta", description="How the events are stored.")
-    key: tuple[str, ...] = Field(
-        description="Key column, or several. One integer column stays an integer, everything else becomes text; several columns are joined by U+001F (inside a value it is written \\s, and a backslash \\\\)."
-    )
-    time: str = Field(description="Event time column (TIMESTAMP; without a zone it is read as UTC).")
-    columns: str | None = Field(
-        None, description="Column list as SQL types, for example 'ts TIMESTAMP, user STRING'. Needed for csv and json."
-    )
-
-    @field_validator("key", mode="before")
-    @classmethod
-    def _one_or_many(cls, value: Any) -> Any:
-        return (value,) if isinstance(value, str) else value
-
-    @model_validator(mode="after")
-    def _checks(self) -> Source:
-        if not self.key:
-            raise ValueError("source.key names no column. Name at least one.")
-        if self.format in ("csv", "json") and not self.columns:
-            raise ValueError(
-                f"source.format = '{self.format}' needs source.columns: guessing the types would read every file twice and "
-                "may guess differently each interval. Give them, or store the events as parquet or delta."
-            )
-        return self
-
-
 class IntervalSection(Section):
     """How time is cut."""
 
@@ -94,11 +65,27 @@ class IntervalSection(Section):
         description="Length of an interval: '15 min', '1 h', '1 d'. It must divide a day, so that intervals start at the same times every day (UTC)."
     )
     first: datetime = Field(description="Start of the first interval (UTC).")
+    watch_late: timedelta = Field(
+        timedelta(0),
+        description="How far back events are counted again after each interval, to tell of those that came late: '1 d'; '0 min' = not at all. It reads the time column of that much of the source.",
+    )
 
     @field_validator("length", mode="before")
     @classmethod
     def _parse(cls, value: Any) -> Any:
         return parse_length(value) if isinstance(value, str) else value
+
+    @field_validator("watch_late", mode="before")
+    @classmethod
+    def _parse_watch(cls, value: Any) -> Any:
+        if not isinstance(value, str):
+            return value
+        try:
+            return timedelta(0) if re.fullmatch(r"\s*0+\s*(min|h|d)\s*", value) else parse_length(value)
+        except ValueError:
+            raise ValueError(
+                f"interval.watch_late = {value!r} is not a length of time. Write for example '1 d', '6 h' or '0 min' for off."
+            ) from None
 
     @field_validator("first")
     @classmethod
@@ -108,6 +95,8 @@ class IntervalSection(Section):
     @model_validator(mode="after")
     def _aligned(self) -> IntervalSection:
         cron_of(self.length)
+        if self.watch_late < timedelta(0):
+            raise ValueError(f"interval.watch_late = {self.watch_late} is before nothing. Write for example '1 d'.")
         past_midnight = self.first - self.first.replace(hour=0, minute=0, second=0, microsecond=0)
         if past_midnight % self.length:
             raise ValueError(

@@ -1,18 +1,25 @@
-"""The events of an interval, from wherever the team keeps them."""
+"""The events of an interval, from wherever the team keeps them; only the files that can have some are listed and read."""
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from functools import partial, reduce
+from operator import and_, or_
 
-from pyspark.errors import AnalysisException, PySparkException
-from pyspark.sql import DataFrame, DataFrameReader, SparkSession
+from delta.tables import DeltaTable
+from pyspark.errors import AnalysisException
+from pyspark.sql import Column, DataFrame, DataFrameReader, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, DoubleType, LongType, StructField, StructType
 
 from rebalance.errors import SourceError
 from rebalance.pipeline.file import Pipeline
-from rebalance.pipeline.intervals import Interval
-from rebalance.spark.routing import NULL_KEY, SALT
+from rebalance.pipeline.intervals import Interval, parse_start
+from rebalance.pipeline.partitions import Partitions
+from rebalance.spark.folders import Folders
+from rebalance.spark.routing import SALT
+from rebalance.storage.epochs import current_epoch
 
 #: Numbers by their widest type, which files of all narrower ones can be read as.
 _WIDEST: dict[str, DataType] = {
@@ -21,57 +28,124 @@ _WIDEST: dict[str, DataType] = {
     "integer": LongType(),
     "float": DoubleType(),
 }
+#: Of CSV and JSON: the raw text of a row that does not fit the declared columns, null for all others.
+MALFORMED = "_malformed"
 
 
-def read_source(spark: SparkSession, pipeline: Pipeline) -> DataFrame:
-    """All events, unread: the columns as they are in the source."""
-    source = pipeline.source
-    reader = spark.read.format(source.format)
-    if source.columns:
-        reader = reader.schema(source.columns)
-    if source.format == "csv":
-        # Types are given, so a value that does not fit one must not silently become null.
-        reader = reader.option("header", True).option("mode", "FAILFAST")
+def read_source(spark: SparkSession, pipeline: Pipeline, span: Interval) -> DataFrame:
+    """All events that can be of a stretch of time, unread: the columns as they are in the source.
+
+    The files, or the version of a Delta table, are those of now: read twice, it gives the same rows.
+    """
+    if pipeline.source.format == "delta":
+        return _checked(pipeline, lambda: _read_delta(spark, pipeline, span))
+    return _checked(pipeline, lambda: _read_files(spark, pipeline, span))
+
+
+def within(time: Column, span: Interval) -> Column:
+    """Whether a time is of a stretch of time, [start, end)."""
+    return (time >= _moment(span.start)) & (time < _moment(span.end))
+
+
+def _moment(time: datetime) -> Column:
+    return F.lit(time).cast("timestamp")
+
+
+def _checked(pipeline: Pipeline, read: Callable[[], DataFrame]) -> DataFrame:
+    """What is read, with its columns looked at."""
     try:
-        events = reader.load(source.path)
-        if source.format == "parquet":
-            events = _widest(reader, events, source.path)
+        events = read()
     except AnalysisException as error:
-        raise SourceError(
-            f"the events at {source.path} cannot be read as {source.format}: {str(error).splitlines()[0]} "
-            "Check source.path and source.format."
-        ) from error
+        raise _unreadable(pipeline, str(error).splitlines()[0]) from error
     _check_columns(events, pipeline)
     return events
 
 
-def _widest(reader: DataFrameReader, events: DataFrame, path: str) -> DataFrame:
+def _unreadable(pipeline: Pipeline, why: str) -> SourceError:
+    source = pipeline.source
+    return SourceError(
+        f"the events at {source.place} cannot be read as {source.format}: {why} "
+        f"Check source.{'path' if source.path else 'table'} and source.format."
+    )
+
+
+def _read_files(spark: SparkSession, pipeline: Pipeline, span: Interval) -> DataFrame:
+    source = pipeline.source
+    if not source.partitions:
+        return _load(spark, pipeline, [source.path])
+    folders = Folders(spark, source.path, Partitions(source.partitions))
+    own = folders.of(span)
+    if own:
+        return _load(spark, pipeline, own)
+    # No folder, no events; any other one tells the columns, and whether folders are named as they were declared to be.
+    another = next(folders.newest_first(), None)
+    if another is None:
+        raise _unreadable(pipeline, f"there is no folder for a {' and '.join(source.partitions)} yet.")
+    return _load(spark, pipeline, [another]).where(F.lit(False))
+
+
+def _load(spark: SparkSession, pipeline: Pipeline, paths: Sequence[str]) -> DataFrame:
+    source = pipeline.source
+    reader = spark.read.format(source.format)
+    if source.partitions:
+        reader = reader.option("basePath", source.path)
+    if source.format in ("csv", "json"):
+        # Types are given, so a value that does not fit one must not silently become null.
+        reader = (
+            reader.schema(f"{source.columns}, {MALFORMED} STRING")
+            .option("mode", "PERMISSIVE")
+            .option("columnNameOfCorruptRecord", MALFORMED)
+        )
+        reader = reader.option("header", source.format == "csv")
+    elif source.columns:
+        reader = reader.schema(source.columns)
+    events = reader.load(list(paths))
+    return _widest(reader, events, paths) if source.format == "parquet" else events
+
+
+def _widest(reader: DataFrameReader, events: DataFrame, paths: Sequence[str]) -> DataFrame:
     """The same files with their numbers in the widest type: a column may be INT in some files and BIGINT in others."""
     columns = [
         StructField(field.name, _WIDEST.get(field.dataType.typeName(), field.dataType), field.nullable)
         for field in events.schema
     ]
-    return reader.schema(StructType(columns)).load(path) if columns != events.schema.fields else events
+    return reader.schema(StructType(columns)).load(list(paths)) if columns != events.schema.fields else events
 
 
-def events_of(events: DataFrame, pipeline: Pipeline, interval: Interval) -> DataFrame:
-    """The interval's events, [start, end) by event time, with that time as `time`."""
-    time = F.col(pipeline.source.time)
-    within = (time >= F.lit(interval.start).cast("timestamp")) & (time < F.lit(interval.end).cast("timestamp"))
-    return events.where(within).withColumn("time", time.cast("timestamp"))
+def _read_delta(spark: SparkSession, pipeline: Pipeline, span: Interval) -> DataFrame:
+    source, events = pipeline.source, _delta_table(spark, pipeline, pinned=reads_again(pipeline))
+    if not source.partitions:
+        return events
+    own = [
+        reduce(and_, [F.col(column) == _typed(events, column, value) for column, value in found.items()])
+        for found in Partitions(source.partitions).of(span)
+    ]
+    return events.where(reduce(or_, own) | F.col(next(iter(source.partitions))).isNull())
 
 
-def explained(error: PySparkException, events: DataFrame, pipeline: Pipeline, interval: Interval) -> Exception:
-    """What to raise for an error of a job over the interval's events: null keys in words, anything else as it is."""
-    if NULL_KEY not in str(error):
-        return error
-    is_null = F.lit(False)
-    for column in pipeline.source.key:
-        is_null = is_null | F.col(column).isNull()
-    return SourceError(
-        f"{events.where(is_null).count():,} events of interval {interval} have no key ({' + '.join(pipeline.source.key)} is null). "
-        "Nothing was written. Filter or fill them in the source, or name another key column."
-    )
+def _delta_table(spark: SparkSession, pipeline: Pipeline, *, pinned: bool = False) -> DataFrame:
+    source, reader = pipeline.source, spark.read.format("delta")
+    if pinned:
+        table = DeltaTable.forPath(spark, source.path) if source.path else DeltaTable.forName(spark, source.table)
+        reader = reader.option("versionAsOf", table.history(1).collect()[0]["version"])
+    events = reader.load(source.path) if source.path else reader.table(source.table)
+    missing = [column for column in source.partitions if column not in events.columns]
+    if missing:
+        raise SourceError(
+            f"source.partitions names {missing[0]!r}, but the events at {source.place} have no such column. "
+            f"Their columns are: {', '.join(events.columns)}."
+        )
+    return events
+
+
+def _typed(events: DataFrame, column: str, value: str) -> Column:
+    """A partition's value in its column's type: an hour 05 may be stored as a number."""
+    return F.lit(value).cast(events.schema[column].dataType)
+
+
+def reads_again(pipeline: Pipeline) -> bool:
+    """Whether a step reads its events more than once, so that each time they have to be the same."""
+    return pipeline.source.on_bad_rows == "quarantine" or bool(pipeline.interval.watch_late)
 
 
 def _check_columns(events: DataFrame, pipeline: Pipeline) -> None:
@@ -79,7 +153,7 @@ def _check_columns(events: DataFrame, pipeline: Pipeline) -> None:
     for column in (*source.key, source.time):
         if column not in types:
             raise SourceError(
-                f"the events at {source.path} have no column {column!r}. Their columns are: {', '.join(events.columns)}. "
+                f"the events at {source.place} have no column {column!r}. Their columns are: {', '.join(events.columns)}. "
                 "Change source.key or source.time."
             )
     if types[source.time] not in ("timestamp", "timestamp_ntz", "date"):
@@ -101,10 +175,33 @@ def _check_columns(events: DataFrame, pipeline: Pipeline) -> None:
 
 
 def newest_event(spark: SparkSession, pipeline: Pipeline) -> datetime | None:
-    """Time of the newest event since the first interval, None when there is none."""
+    """Time of the newest event; None when there is none since the first interval.
+
+    Looked for among the events since the newest interval that was processed; where there are none, the answer is that interval's start.
+    """
+    epoch, first = current_epoch(pipeline.tables), pipeline.interval.first
+    done = parse_start(epoch.interval_id) if epoch and epoch.interval_id else None
     time = F.col(pipeline.source.time).cast("timestamp")
-    newest = read_source(spark, pipeline).agg(F.max(F.unix_micros(time)).alias("t")).first()
-    if newest is None or newest["t"] is None:
-        return None
-    found = datetime.fromtimestamp(newest["t"] / 1e6, UTC)
-    return found if found >= pipeline.interval.first else None
+    for events in _newest_parts(spark, pipeline, done or first):
+        found = events.where(time >= _moment(done or first)).agg(F.max(F.unix_micros(time)).alias("t")).collect()
+        if found[0]["t"] is not None:
+            return datetime.fromtimestamp(found[0]["t"] / 1e6, UTC)
+    return done
+
+
+def _newest_parts(spark: SparkSession, pipeline: Pipeline, since: datetime) -> Iterator[DataFrame]:
+    """Parts of the source in which the newest event since a time may be, the newest part first."""
+    source, partitions = pipeline.source, Partitions(pipeline.source.partitions)
+    span = Interval(since, since + timedelta(microseconds=1))
+    if source.format == "delta":
+        events = _checked(pipeline, lambda: _delta_table(spark, pipeline))
+        outermost = next(iter(source.partitions), "")
+        if outermost and partitions.sorts_as_text(outermost):
+            (values,) = partitions.of(span)
+            events = events.where(F.col(outermost) >= _typed(events, outermost, values[outermost]))
+        yield events
+    elif source.partitions:
+        for folder in Folders(spark, source.path, partitions).newest_first(since):
+            yield _checked(pipeline, partial(_load, spark, pipeline, [folder]))
+    else:
+        yield read_source(spark, pipeline, span)

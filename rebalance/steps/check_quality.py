@@ -45,10 +45,11 @@ def _check(pipeline: Pipeline, facts: Facts) -> tuple[int, list[Checked]]:
     suite = [*key_stats_suite(facts, pipeline.quality), *own.get("key_stats", [])]
     checked = [check_pandas(interval, "key_stats", suite, stats)]
     if own.get("events"):
+        from rebalance.spark.events import events_of
         from rebalance.spark.session import spark_session
-        from rebalance.spark.source import events_of, read_source
+        from rebalance.spark.source import read_source
 
-        events = events_of(read_source(spark_session(pipeline), pipeline), pipeline, interval)
+        events = events_of(read_source(spark_session(pipeline), pipeline, interval), pipeline, interval)
         checked.append(check_spark(interval, "events", own["events"], events))
     return len(stats), checked
 

@@ -20,10 +20,11 @@ from rebalance.partition import PartitionFunction
 from rebalance.pipeline.file import Pipeline
 from rebalance.pipeline.intervals import Interval, parse_start
 from rebalance.spark.counting import count_rows, count_state
+from rebalance.spark.events import events_of, explained
 from rebalance.spark.routing import key_type_of
 from rebalance.spark.rows import rows_of
 from rebalance.spark.session import spark_session
-from rebalance.spark.source import events_of, explained, read_source
+from rebalance.spark.source import read_source
 from rebalance.steps.faults import checkpoint
 from rebalance.steps.start import active_epoch
 from rebalance.storage import control
@@ -47,13 +48,14 @@ def collect_stats(pipeline: Pipeline, interval: Interval) -> str:
             return f"interval {interval.id} was counted already; nothing changed"
         began = time.perf_counter()
         spark = spark_session(pipeline)
-        events = events_of(read_source(spark, pipeline), pipeline, interval)
+        source = read_source(spark, pipeline, interval)
+        events = events_of(source, pipeline, interval)
         epoch = active_epoch(pipeline, interval, key_type_of(events, pipeline.source.key))
         function = load_function(root, epoch.function_version)
         try:
             stats = Counting(spark, pipeline, interval, epoch, function).key_stats(events)
         except PySparkException as error:
-            raise explained(error, events, pipeline, interval) from None
+            raise explained(error, source, pipeline, interval) from None
         channels = channel_stats(stats, function, interval.id)
         _store(pipeline, interval, epoch, stats, channels, time.perf_counter() - began)
     rows = int(np.sum(stats["tuples"].to_numpy()))

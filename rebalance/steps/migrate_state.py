@@ -24,7 +24,7 @@ from rebalance.pipeline.file import Pipeline
 from rebalance.pipeline.intervals import Interval
 from rebalance.steps.faults import checkpoint
 from rebalance.storage import control
-from rebalance.storage.approvals import is_approved
+from rebalance.storage.approvals import ever_approved, is_approved
 from rebalance.storage.epochs import Epoch, current_epoch, load_function, publish
 from rebalance.storage.foreign import adopted
 from rebalance.storage.held import rows_processed
@@ -59,7 +59,7 @@ def migrate_state(pipeline: Pipeline, interval: Interval) -> str:
 def _migrate_approved(pipeline: Pipeline, interval: Interval, epoch: Epoch, newest: dict[str, Any]) -> str:
     """Carry out the newest plan that somebody has approved, whichever interval it was made for."""
     root = pipeline.tables
-    for plan in applicable_plans(root, epoch.function_version):
+    for plan in applicable_plans(root, epoch.function_version, ever_approved(root)):
         if is_approved(root, plan["plan_id"], load_function(root, plan["function_version"]).digest()):
             return Migration(pipeline, interval, epoch, plan).carry_out()
     if newest["decision"] != "apply":

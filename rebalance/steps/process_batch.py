@@ -23,22 +23,27 @@ from rebalance.operators import AnyOperator, KeyedFunction
 from rebalance.partition import PartitionFunction
 from rebalance.pipeline.file import Pipeline
 from rebalance.pipeline.intervals import Interval
+from rebalance.spark.events import events_of, explained
 from rebalance.spark.in_place import InternalsMissingError
 from rebalance.spark.keyed import KeyedWork, function_error, state_columns
+from rebalance.spark.late import counted_for_later, late_events
 from rebalance.spark.per_key import Frames, PerKey, check_splittable
 from rebalance.spark.placement import Placing, placing_session
+from rebalance.spark.quarantine import put_aside
 from rebalance.spark.routing import SALT, key_type_of
 from rebalance.spark.rows import rows_of
 from rebalance.spark.session import spark_session
-from rebalance.spark.source import events_of, explained, read_source
+from rebalance.spark.source import read_source
 from rebalance.spark.task_times import ChannelWork, channel_work, job_group
 from rebalance.steps.faults import checkpoint
 from rebalance.steps.start import active_epoch, comes_before
 from rebalance.storage import control
 from rebalance.storage.epochs import Epoch, current_epoch, load_function, processed, publish, require_active
 from rebalance.storage.foreign import adopted
+from rebalance.storage.late import forget_late
 from rebalance.storage.lock import writer_lock
 from rebalance.storage.meaning import meaning_of
+from rebalance.storage.quarantine import in_words
 from rebalance.storage.results import write_results
 from rebalance.storage.schemas import SCHEMAS
 from rebalance.storage.state import (
@@ -65,17 +70,22 @@ def process_batch(pipeline: Pipeline, interval: Interval) -> str:
             return _done_already(pipeline, interval, done)
         started = time.perf_counter()
         spark = placing_session(spark_session(pipeline))
-        events = events_of(read_source(spark, pipeline), pipeline, interval)
+        source = read_source(spark, pipeline, interval)
+        events = events_of(source, pipeline, interval)
         epoch = active_epoch(pipeline, interval, key_type_of(events, pipeline.source.key))
         epoch = adopted(pipeline.tables, epoch)
         roll_back(spark, pipeline.tables, epoch)
         _check_consistency(pipeline, epoch)
         batch = Batch(pipeline, interval, epoch, load_function(pipeline.tables, epoch.function_version), spark)
+        batch.events = counted_for_later(source, pipeline, interval)
+        if pipeline.source.on_bad_rows == "quarantine":
+            batch.bad_rows = put_aside(source, pipeline, interval, confirm=batch.still_active)
         try:
             batch.run(events)
         except PySparkException as error:
-            raise function_error(error) or explained(error, events, pipeline, interval) from None
-        return batch.publish(time.perf_counter() - started)
+            raise function_error(error) or explained(error, source, pipeline, interval) from None
+        said = batch.publish(time.perf_counter() - started)
+        return said + late_events(spark, pipeline, interval)
 
 
 @dataclass
@@ -87,6 +97,10 @@ class Batch:
     epoch: Epoch
     function: PartitionFunction
     spark: SparkSession
+    #: How many events there were, to tell those that come later; None: it is not watched.
+    events: int | None = None
+    #: How many rows were put aside, by reason.
+    bad_rows: dict[str, int] = field(default_factory=dict)
     work: ChannelWork = field(init=False)
     state_version: int = field(init=False)
 
@@ -168,14 +182,14 @@ class Batch:
         root, kept = self.pipeline.tables, 0
         self.state_version = self.epoch.state_version
         before = head_version(root)
-        write_results(frames.results, root, self.interval, confirm=self._still_active)
+        write_results(frames.results, root, self.interval, confirm=self.still_active)
         checkpoint("process_batch: results written")
         if self._keeps_state:
             needed = self.interval.id if self.folds else self._oldest(self.interval.shifted(1))
             self.state_version, kept = write_state(frames.state, root, self.interval, needed=needed, before=before)
         return kept
 
-    def _still_active(self) -> None:
+    def still_active(self) -> None:
         """Asked before something is committed: a process that was asleep may have been overtaken."""
         require_active(self.pipeline.tables, self.epoch)
 
@@ -204,11 +218,12 @@ class Batch:
     def publish(self, seconds: float) -> str:
         """Record the batch and make its state the active one."""
         root, rows = self.pipeline.tables, sum(self.work.rows)
-        self._still_active()
+        self.still_active()
         batch = {
             "interval_id": self.interval.id,
             "function_version": self.function.version,
             "rows": rows,
+            "events": self.events,
             "seconds": seconds,
             "tuples": self.work.rows,
             "task_seconds": self.work.seconds,
@@ -218,6 +233,7 @@ class Batch:
             "folded": self.folds,
         }
         control.replace(root, "batches", [batch], interval_id=self.interval.id)
+        forget_late(root, self.interval.id)
         checkpoint("process_batch: batch recorded")
         published = publish(
             root,
@@ -242,10 +258,11 @@ class Batch:
         return [float(load) for load in loads_under(self.function, stats)]
 
     def _hint(self) -> str:
+        aside = f"; {in_words(self.bad_rows)}" if self.bad_rows else ""
         if not self.work.spilled:
-            return ""
+            return aside
         return (
-            f". {self.work.spilled / 1e6:,.0f} MB did not fit into memory and went to disk: give Spark more "
+            f"{aside}. {self.work.spilled / 1e6:,.0f} MB did not fit into memory and went to disk: give Spark more "
             "(spark.driver.memory on one machine, spark.executor.memory on a cluster), or use more channels"
         )
 

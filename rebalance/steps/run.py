@@ -75,7 +75,7 @@ def last_interval(pipeline: Pipeline) -> Interval:
     newest = newest_event(spark_session(pipeline), pipeline)
     if newest is None:
         raise SourceError(
-            f"there are no events at {pipeline.source.path} from {pipeline.interval.first:%Y-%m-%d %H:%M} on."
+            f"there are no events at {pipeline.source.place} from {pipeline.interval.first:%Y-%m-%d %H:%M} on."
         )
     past = (newest - pipeline.interval.first) // pipeline.interval.length
     return pipeline.interval_at(pipeline.interval.first).shifted(past)

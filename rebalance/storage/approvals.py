@@ -28,6 +28,11 @@ def is_approved(root: str, plan_id: str, digest: str) -> bool:
     return bool(answers) and answers[-1]["answer"] == "approve"
 
 
+def ever_approved(root: str) -> list[str]:
+    """The plans that somebody has approved, whatever was said of them later."""
+    return sorted({row["plan_id"] for row in control.rows(root, "approvals", columns=["plan_id"], answer="approve")})
+
+
 def answers_to(root: str, plan_id: str, digest: str) -> list[dict[str, Any]]:
     """All answers to a plan with this function, oldest first; of two at the same time, the rejection is the later one."""
     found = control.rows(root, "approvals", plan_id=plan_id, digest=digest)

@@ -58,10 +58,20 @@ def read(root: str, table: str, *, columns: Sequence[str] | None = None, **where
         empty = pa.Table.from_batches([], schema=schema_of(table, key_type))
         return empty.select(list(columns)) if columns else empty
     chosen = ", ".join(f'"{column}"' for column in columns) if columns else "*"
-    wanted = " AND ".join(f'"{column}" IN ({_literals(value)})' for column, value in where.items())
+    wanted = " AND ".join(f'"{column}" IN ({literals(value)})' for column, value in where.items())
     query = f"SELECT {chosen} FROM t" + (f" WHERE {wanted}" if wanted else "")
     found = QueryBuilder().register("t", DeltaTable(table_path(root, table))).execute(query)
     return _plain_text(pa.RecordBatchReader.from_stream(found).read_all())
+
+
+def largest(root: str, table: str, column: str, *, below: Value | None = None) -> Any:
+    """The largest value of a column, of those below another if one is given; None if there is none."""
+    if not exists(root, table):
+        return None
+    wanted = "" if below is None else f' WHERE "{column}" < {literals(below)}'
+    found = QueryBuilder().register("t", DeltaTable(table_path(root, table)))
+    query = f'SELECT max("{column}") AS largest FROM t{wanted}'
+    return pa.RecordBatchReader.from_stream(found.execute(query)).read_all()["largest"][0].as_py()
 
 
 def _key_type(root: str) -> KeyType:
@@ -85,7 +95,8 @@ def rows(
     return found
 
 
-def _literals(value: Value | Sequence[Value]) -> str:
+def literals(value: Value | Sequence[Value]) -> str:
+    """A value or several as SQL has them."""
     values = value if isinstance(value, list | tuple) else [value]
     return ", ".join(str(v) if isinstance(v, int) else "'" + str(v).replace("'", "''") + "'" for v in values)
 
@@ -133,13 +144,13 @@ def replace(root: str, table: str, content: list[dict[str, Any]] | pa.Table, **w
         append(root, table, content)
         return
     ((column, value),) = where.items()
-    _write(root, table, content, mode="overwrite", predicate=f'"{column}" = {_literals(value)}')
+    _write(root, table, content, mode="overwrite", predicate=f'"{column}" = {literals(value)}')
 
 
 def delete(root: str, table: str, **where: Value) -> None:
     """Remove the rows whose column equals the value (one column), in one atomic commit."""
     ((column, value),) = where.items()
-    DeltaTable(table_path(root, table)).delete(f'"{column}" = {_literals(value)}')
+    DeltaTable(table_path(root, table)).delete(f'"{column}" = {literals(value)}')
 
 
 def _make_folder(root: str, table: str) -> None:

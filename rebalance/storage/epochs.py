@@ -13,7 +13,7 @@ A rewind is an epoch too. It makes an earlier one count again, with its function
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Literal
@@ -53,8 +53,8 @@ def all_epochs(root: str) -> list[Epoch]:
 
 def current_epoch(root: str) -> Epoch | None:
     """The active epoch, or None before the first interval."""
-    epochs = all_epochs(root)
-    return epochs[-1] if epochs else None
+    newest = control.largest(root, "epochs", "epoch")
+    return None if newest is None else Epoch(**control.rows(root, "epochs", epoch=newest)[-1])
 
 
 def in_force(root: str) -> list[Epoch]:
@@ -94,18 +94,29 @@ def newest_act(epochs: Sequence[Epoch]) -> Epoch:
 
 def processed(root: str, interval_id: str) -> Epoch | None:
     """The epoch that the interval's processing published, if it did and counts."""
-    return _newest(epoch for epoch in in_force(root) if epoch.kind == "process" and epoch.interval_id == interval_id)
+    return _newest_in_force(root, kind="process", interval_id=interval_id)
 
 
 def carried_out(root: str, plan_ids: Sequence[str]) -> Epoch | None:
     """The epoch of the migration that carried out one of these plans, if one did and counts."""
-    if not plan_ids:
-        return None
-    return _newest(epoch for epoch in in_force(root) if epoch.kind == "migrate" and epoch.plan_id in plan_ids)
+    return _newest_in_force(root, kind="migrate", plan_id=list(plan_ids)) if plan_ids else None
 
 
-def _newest(epochs: Iterable[Epoch]) -> Epoch | None:
-    return max(epochs, key=lambda epoch: epoch.epoch, default=None)
+def _newest_in_force(root: str, **where: str | Sequence[str]) -> Epoch | None:
+    """The newest of some epochs that no rewind has undone: the rewinds tell, the other epochs are not read."""
+    found = [Epoch(**row) for row in control.rows(root, "epochs", **where)]
+    undone = undone_by([Epoch(**row) for row in control.rows(root, "epochs", kind="rewind")]) if found else []
+    counting = [epoch for epoch in found if not any(epoch.epoch in numbers for numbers in undone)]
+    return max(counting, key=lambda epoch: epoch.epoch, default=None)
+
+
+def undone_by(rewinds: Sequence[Epoch]) -> list[range]:
+    """The epochs that rewinds have undone and that none has brought back."""
+    undone: list[range] = []
+    for rewind in sorted(rewinds, key=lambda epoch: epoch.epoch, reverse=True):
+        if not any(rewind.epoch in numbers for numbers in undone):
+            undone.append(range(rewind.rewound_to + 1, rewind.epoch))
+    return undone
 
 
 def require_active(root: str, base: Epoch | None) -> None:
@@ -168,12 +179,8 @@ def load_function(root: str, version: int) -> PartitionFunction:
 
 def store_function(root: str, function: PartitionFunction, interval_id: str) -> PartitionFunction:
     """Store a function under the next version that no plan or epoch has named yet, and return it."""
-    named = [
-        version
-        for table in ("plans", "epochs")
-        for version in control.read(root, table, columns=["function_version"])["function_version"].to_pylist()
-    ]
-    stored = function.with_version(max(named, default=-1) + 1)
+    named = [control.largest(root, table, "function_version") for table in ("plans", "epochs")]
+    stored = function.with_version(max((version for version in named if version is not None), default=-1) + 1)
     # Replaces what a crash may have left under this number before anything named it.
     control.replace(root, "functions", [{**stored.to_record(), "interval_id": interval_id}], version=stored.version)
     return stored

@@ -11,6 +11,7 @@ import re
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 from urllib.parse import unquote
 from uuid import uuid4
 
@@ -88,12 +89,9 @@ def commit_files(
         )
         return 0
     delta = DeltaTable(path, version=after)
-    replaced = sorted(set(in_place_of) & set(intervals_of(delta)))
-    how = (
-        {"mode": "overwrite", "partition_filters": [("interval_id", "in", replaced)]}
-        if replaced
-        else {"mode": "append"}
-    )
+    filters: list[tuple[str, str, list[str]]] = [("interval_id", "in", list(in_place_of))]
+    replaces = bool(in_place_of) and bool(delta.file_uris(file_pruning_predicate=filters))
+    how: dict[str, Any] = {"mode": "overwrite", "partition_filters": filters} if replaces else {"mode": "append"}
     try:
         delta.create_write_transaction(
             [*actions], schema=columns, partition_by=list(partition_by), commit_properties=properties, **how

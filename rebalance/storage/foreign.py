@@ -14,9 +14,10 @@ from typing import Any
 from deltalake import DeltaTable
 
 from rebalance.errors import ForeignCommitError
+from rebalance.storage import control
 from rebalance.storage.control import table_path, version
 from rebalance.storage.delta_log import Action, TableFiles, identity
-from rebalance.storage.epochs import Epoch, all_epochs, publish
+from rebalance.storage.epochs import Epoch, publish
 
 log = logging.getLogger("rebalance")
 
@@ -26,7 +27,7 @@ def adopted(root: str, epoch: Epoch, *, dry_run: bool = False) -> Epoch:
 
     Refuses state that somebody has changed. What we have left ourselves is for `roll_back`. The caller holds the writer lock.
     """
-    published = max(other.state_version for other in all_epochs(root))
+    published = control.largest(root, "epochs", "state_version")
     head = version(root, "state")
     if epoch.state_version < 0 or head <= published:
         return epoch

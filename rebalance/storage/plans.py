@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -83,7 +84,9 @@ def store_plan(root: str, interval_id: str, base_function: int, plan: Plan, *, f
     control.replace(root, "plans", [row], plan_id=plan_id)
 
 
-def applicable_plans(root: str, function_version: int) -> list[dict[str, Any]]:
-    """The plans that would change this function, newest interval first."""
-    found = control.rows(root, "plans", base_function=function_version, decision="apply")
+def applicable_plans(root: str, function_version: int, plan_ids: Sequence[str]) -> list[dict[str, Any]]:
+    """Those of some plans that would change this function, newest interval first."""
+    if not plan_ids:
+        return []
+    found = control.rows(root, "plans", base_function=function_version, decision="apply", plan_id=list(plan_ids))
     return sorted(found, key=lambda row: str(row["interval_id"]), reverse=True)

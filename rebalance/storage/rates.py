@@ -48,8 +48,7 @@ class Rates:
 def known_rates(root: str, interval: Interval, newest: str, keys: pa.ChunkedArray) -> Rates:
     """By the newest processed interval; for keys that were quiet then, as known when the interval before was counted."""
     rate, call = np.zeros(len(keys)), 0.0
-    counted = [row["interval_id"] for row in control.rows(root, "interval_stats", columns=["interval_id"])]
-    before = max((other for other in counted if other < interval.id), default=None)
+    before = control.largest(root, "interval_stats", "interval_id", below=interval.id)
     if before is not None:
         stats = control.read(root, "key_stats", columns=["key", "rate"], interval_id=before)
         _put(rate, keys, stats["key"], stats["rate"].to_numpy())

@@ -19,8 +19,9 @@ from rebalance.storage.approvals import newest_open_plan
 from rebalance.storage.served import newest_interval, oldest_interval, served_epochs
 
 #: In each, what makes the others count goes first.
-STATISTICS = ("interval_stats", "key_stats", "channel_stats", "quality_runs", "batches", "key_costs")
+STATISTICS = ("interval_stats", "key_stats", "channel_stats", "quality_runs", "batches", "late_events", "key_costs")
 PLANS = ("plans", "plan_moves")
+RESULTS = ("results", "quarantine")
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,7 @@ def expired(pipeline: Pipeline) -> Iterator[Expired]:
     oldest = oldest_interval(pipeline)
     before = _before(pipeline.retained("results"), newest)
     if before:
-        yield _rows("results", before)
+        yield from (_rows(table, before) for table in RESULTS)
     before = min(_before(pipeline.retained("statistics"), newest), _built_on(pipeline, oldest))
     if before:
         yield from (_rows(table, before) for table in STATISTICS)

@@ -144,6 +144,17 @@ SCHEMAS: dict[str, pa.Schema] = {
             ("answered_at", pa.timestamp("us", tz="UTC")),
         ]
     ),
+    # Rows of the source that could not be used, one each.
+    "quarantine": pa.schema(
+        [
+            ("interval_id", _TEXT),
+            ("reason", _TEXT),
+            # As it stands in the source if it is malformed, else as JSON.
+            ("row", _TEXT),
+            ("file", _TEXT),
+            ("quarantined_at", pa.timestamp("us", tz="UTC")),
+        ]
+    ),
     # And the columns of the operator's results.
     "results": pa.schema([("interval_id", _TEXT), ("key", _KEY)]),
     # And the columns of the operator's rows.
@@ -154,6 +165,8 @@ SCHEMAS: dict[str, pa.Schema] = {
             ("interval_id", _TEXT),
             ("function_version", _LONG),
             ("rows", _LONG),
+            # Events with a time in the interval, good or bad; null if nobody watches for late ones.
+            ("events", _LONG),
             ("seconds", _DOUBLE),
             # As Spark's own metrics have it; empty if it had none.
             ("tuples", pa.list_(_LONG)),
@@ -165,6 +178,18 @@ SCHEMAS: dict[str, pa.Schema] = {
             ("consistency", _TEXT),
             # Whether the whole state was written anew, in the place of all older rows.
             ("folded", pa.bool_()),
+        ]
+    ),
+    # Processed intervals whose events are no longer as many as they were then.
+    "late_events": pa.schema(
+        [
+            ("interval_id", _TEXT),
+            # Events there were when it was processed, and how many more, or fewer, there are now.
+            ("events", _LONG),
+            ("late", _LONG),
+            # The interval whose processing has seen it first.
+            ("seen_by", _TEXT),
+            ("seen_at", pa.timestamp("us", tz="UTC")),
         ]
     ),
     # What a function per key took: one row per interval and key with rows.

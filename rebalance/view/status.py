@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from rich.console import Console
@@ -10,6 +10,8 @@ from rich.table import Table
 
 from rebalance.pipeline.file import Pipeline
 from rebalance.storage.history import IntervalRecord, read_history
+from rebalance.storage.late import Late, advice, late_up_to
+from rebalance.storage.quarantine import in_words, quarantined
 from rebalance.storage.reader import Opened, open_tables
 from rebalance.view.words import bytes_in_words, new_table
 
@@ -35,11 +37,18 @@ class Status:
     pipeline: Pipeline
     opened: Opened
     intervals: Sequence[IntervalRecord]
+    #: Of these intervals: how many rows are in quarantine, by reason.
+    quarantined: Mapping[str, dict[str, int]]
+    #: Of all intervals: those whose events are not as many as when they were processed.
+    late: Sequence[Late]
 
 
 def status(pipeline: Pipeline, last: int) -> Status:
     """Where the pipeline stands, with its `last` intervals."""
-    return Status(pipeline, open_tables(pipeline.tables), read_history(pipeline.tables, last))
+    root = pipeline.tables
+    opened, history = open_tables(root), read_history(root, last)
+    bad = quarantined(root, [record.interval_id for record in history])
+    return Status(pipeline, opened, history, bad, late_up_to(root, opened.epoch.interval_id))
 
 
 def print_status(found: Status, console: Console) -> None:
@@ -51,6 +60,10 @@ def print_status(found: Status, console: Console) -> None:
         f"planner {planning.planner}, θ_max {planning.theta_max:g}, mode {planning.mode}"
     )
     console.print(history_table(found.intervals))
+    for interval_id, reasons in found.quarantined.items():
+        console.print(f"{interval_id}: {in_words(reasons)}; table {found.pipeline.tables}/quarantine", markup=False)
+    if found.late:
+        console.print(f"WARNING: {advice(found.late, found.pipeline.name)}", markup=False)
 
 
 def history_table(records: Sequence[IntervalRecord]) -> Table:

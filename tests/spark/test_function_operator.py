@@ -11,10 +11,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 from rebalance.pipeline.file import Pipeline
+from rebalance.spark.events import events_of
 from rebalance.spark.keyed import KeyedWork
 from rebalance.spark.placement import Placing, exchanges, physical_plan, placing_session
 from rebalance.spark.rows import rows_of
-from rebalance.spark.source import events_of, read_source
+from rebalance.spark.source import read_source
 from rebalance.steps import process_batch as step
 from rebalance.steps import run_step
 from rebalance.steps.run import run_intervals
@@ -171,7 +172,7 @@ def test_state_is_found_without_an_exchange_and_only_that_of_keys_with_rows_reac
     own = placing_session(spark)
     function = epochs.load_function(pipeline.tables, epoch.function_version)
     operator: Any = pipeline.make_operator()
-    rows = rows_of(events_of(read_source(own, pipeline), pipeline, second), pipeline, operator, "string")
+    rows = rows_of(events_of(read_source(own, pipeline, second), pipeline, second), pipeline, operator, "string")
     log = read_state(own, pipeline.tables, epoch.state_version)
     for in_place in (True, False):
         frames = KeyedWork(operator, function, second, Placing(4, in_place)).frames(rows, log, fold=False)

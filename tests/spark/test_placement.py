@@ -13,8 +13,9 @@ from pyspark.sql import functions as F
 from rebalance.errors import OperatorError, RebalanceError
 from rebalance.partition import PartitionFunction, consistent_ring
 from rebalance.pipeline.file import Pipeline
+from rebalance.spark.events import events_of
 from rebalance.spark.placement import Placing, exchanges, physical_plan, placing_session
-from rebalance.spark.source import events_of, read_source
+from rebalance.spark.source import read_source
 from rebalance.spark.task_times import job_group, known_stages
 from rebalance.steps.process_batch import Batch, process_batch
 from rebalance.steps.run import next_interval, run_intervals
@@ -39,7 +40,9 @@ def batch_of_next_interval(spark: SparkSession, pipeline: Pipeline) -> tuple[Bat
     assert isinstance(epoch, Epoch)
     function = load_function(pipeline.tables, epoch.function_version)
     own, following = placing_session(spark), next_interval(pipeline)
-    return Batch(pipeline, following, epoch, function, own), events_of(read_source(own, pipeline), pipeline, following)
+    return Batch(pipeline, following, epoch, function, own), events_of(
+        read_source(own, pipeline, following), pipeline, following
+    )
 
 
 def test_the_session_of_placed_work_has_the_settings_made_so_far_and_keeps_its_own_to_itself(

@@ -27,8 +27,8 @@ FIRST, *COMMANDS = dict.fromkeys(
     if word.startswith("rebalance ") and "<name>" in word
 )
 
-#: Written when a person answers, or with a function per key; their columns are tested with them.
-NOT_HERE = {"approvals", "key_costs"}
+#: Written when a person answers, with a function per key, or when rows are bad or late; their columns are tested with them.
+NOT_HERE = {"approvals", "key_costs", "late_events", "quarantine"}
 
 
 def run(command: str, name: str, key: str = "") -> None:

@@ -6,25 +6,32 @@ import json
 import subprocess
 import sys
 from collections import Counter
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
+from hypothesis import given
+from hypothesis import strategies as st
 
 from rebalance.errors import ConfigError, OrderError, OvertakenError, RebalanceError
 from rebalance.pipeline.file import Pipeline, load_pipeline
 from rebalance.steps import rewind as verbs
 from rebalance.storage import control
 from rebalance.storage.epochs import (
+    Epoch,
+    Kind,
     all_epochs,
     carried_out,
     current_epoch,
     in_force,
+    line_to,
     processed,
     publish,
     require_active,
+    undone_by,
 )
 from rebalance.storage.meaning import check_meaning, meaning_of
 
@@ -236,3 +243,16 @@ def test_a_meaning_is_plain_json(pipeline: Pipeline) -> None:
         "operator.window": 2,
         "source.key": ["user"],
     }
+
+
+@given(st.lists(st.integers(0, 100), max_size=30))
+def test_the_rewinds_alone_tell_which_epochs_count(choices: list[int]) -> None:
+    epochs: list[Epoch] = []
+    for number, choice in enumerate([1, *choices]):
+        # One of three is a rewind, to any epoch before.
+        back = choice // 3 % number if number and choice % 3 == 0 else -1
+        kind: Kind = "process" if back < 0 else "rewind"
+        epochs.append(Epoch(number, kind, "", 0, 0, "", back, "{}", datetime.now(UTC)))
+    undone = undone_by([epoch for epoch in epochs if epoch.kind == "rewind"])
+    counting = [epoch for epoch in epochs if not any(epoch.epoch in numbers for numbers in undone)]
+    assert counting == line_to(epochs, epochs[-1])
