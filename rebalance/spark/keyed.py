@@ -15,7 +15,7 @@ import json
 import re
 from dataclasses import dataclass
 
-from pyspark import StorageLevel, cloudpickle
+from pyspark import StorageLevel
 from pyspark.errors import ParseException
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
@@ -26,15 +26,11 @@ from rebalance.errors import OperatorError
 from rebalance.operators import PLACE, KeyedFunction
 from rebalance.partition import PartitionFunction
 from rebalance.pipeline.intervals import Interval
-from rebalance.spark import key_tables, key_worker
+from rebalance.spark import key_worker
 from rebalance.spark.key_worker import COST, DROPPED, RESULT, STATE, KeyWorker
 from rebalance.spark.per_key import Frames
 from rebalance.spark.placement import Placing, check_placed
 from rebalance.spark.routing import SALT, one_channel_of
-
-# With the job and not by name: a worker may not have this package.
-for module in (key_tables, key_worker):
-    cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
 
 #: Columns of the state that are not the function's: the interval of the key's last rows, and the place of a row among the key's.
 TOUCHED, POSITION = "touched", "position"

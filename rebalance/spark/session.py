@@ -12,10 +12,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import rebalance
 from rebalance.errors import EnvironmentMissingError
+from rebalance.pipeline.sections import SparkSection
 from rebalance.spark import warm
 from rebalance.spark.defaults import brings_delta, joined, spark_defaults
 from rebalance.spark.environment import delta_jars, use_java
+from rebalance.spark.resources import Watch, has_ended
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -69,11 +72,17 @@ def spark_session(pipeline: Pipeline | None = None) -> SparkSession:
         raise EnvironmentMissingError(f"pyspark is not installed ({error}). Run `make setup`.") from None
 
     asked: dict[str, Any] = dict(pipeline.spark.settings) if pipeline else {}
+    if has_ended() and SparkSession._instantiatedSession is not None:
+        SparkSession._instantiatedSession.stop()
     # Not the "active" session: that may be one that a step has opened for its own settings.
     if SparkContext._active_spark_context is not None and SparkSession._instantiatedSession is not None:
         return SparkSession.builder.config(map=asked).getOrCreate()
     settings, submitted = _settings(pipeline, asked)
-    return _start(settings, submitted)
+    session = _start(settings, submitted)
+    if not settings["spark.master"].startswith("local"):
+        limits = pipeline.spark if pipeline else SparkSection()
+        Watch(session.sparkContext, settings["spark.master"], 60 * limits.resources_timeout_minutes).start()
+    return session
 
 
 def own_session(spark: SparkSession, settings: dict[str, str]) -> SparkSession:
@@ -127,12 +136,13 @@ def _settings(pipeline: Pipeline | None, asked: dict[str, str]) -> tuple[dict[st
 
 
 def _start(settings: dict[str, str], submitted: bool) -> SparkSession:
-    from pyspark import SparkConf
+    from pyspark import SparkConf, cloudpickle
     from pyspark.find_spark_home import _find_spark_home
     from pyspark.sql import SparkSession
 
-    # Workers must run the interpreter that has this package, not whatever `python3` is.
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    # Code of ours goes to the workers with the jobs and not by name: an executor need not have this package.
+    cloudpickle.register_pickle_by_value(rebalance)  # type: ignore[no-untyped-call]
+    _choose_python(settings)
     spark_home = Path(_find_spark_home())
     if not brings_delta(settings):
         jars = delta_jars(spark_home)
@@ -147,6 +157,15 @@ def _start(settings: dict[str, str], submitted: bool) -> SparkSession:
     if "spark.log.level" not in settings and settings["spark.master"].startswith("local"):
         session.sparkContext.setLogLevel("ERROR")
     return session
+
+
+def _choose_python(settings: dict[str, str]) -> None:
+    """Which Python the workers run. PySpark asks the environment alone; what a cluster or the pipeline file has set reaches it only so."""
+    if named := settings.get("spark.pyspark.python"):
+        os.environ["PYSPARK_PYTHON"] = named
+    else:
+        # Not whatever `python3` is: that may be another version, or have no Arrow.
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 
 
 def _extend_class_path(jars: list[Path]) -> None:

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from rebalance.spark.resources import trouble_in_words
+
 if TYPE_CHECKING:
     from rebalance.pipeline.file import Pipeline
     from rebalance.pipeline.intervals import Interval
@@ -72,7 +74,7 @@ def run_step(name: str, pipeline: Pipeline, interval: Interval) -> str:
     from rebalance.storage.trouble import storage_in_words
 
     began = time.perf_counter()
-    with storage_in_words(pipeline.tables):
+    with trouble_in_words(), storage_in_words(pipeline.tables):
         done = function_of(name)(pipeline, interval)
     log.info("%s %s %s: %s (%.1f s)", pipeline.name, interval.id, name, done, time.perf_counter() - began)
     return done

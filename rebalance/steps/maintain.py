@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 
 from rebalance.pipeline.file import Pipeline
+from rebalance.spark.resources import trouble_in_words
 from rebalance.steps.faults import checkpoint
 from rebalance.storage import control
 from rebalance.storage.cleaning import Cleaned, clean
@@ -28,11 +29,12 @@ def maintain(pipeline: Pipeline, *, dry_run: bool = False) -> list[str]:
     """Do all of it, or say what would be done; returns what that was, in sentences."""
     if current_epoch(pipeline.tables) is None:
         return ["no interval was processed yet: there is nothing to maintain"]
-    said = [
-        *_remove_rows(pipeline, dry_run),
-        *_rewrite_state(pipeline, dry_run),
-        *_clean_tables(pipeline, dry_run),
-    ]
+    with trouble_in_words():
+        said = [
+            *_remove_rows(pipeline, dry_run),
+            *_rewrite_state(pipeline, dry_run),
+            *_clean_tables(pipeline, dry_run),
+        ]
     said = said or ["there is nothing to do"]
     return [f"would do: {sentence}" for sentence in said] if dry_run else said
 

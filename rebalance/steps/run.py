@@ -69,10 +69,12 @@ def next_interval(pipeline: Pipeline) -> Interval:
 def last_interval(pipeline: Pipeline) -> Interval:
     """The last interval that has events."""
     from rebalance.errors import SourceError
+    from rebalance.spark.resources import trouble_in_words
     from rebalance.spark.session import spark_session
     from rebalance.spark.source import newest_event
 
-    newest = newest_event(spark_session(pipeline), pipeline)
+    with trouble_in_words():
+        newest = newest_event(spark_session(pipeline), pipeline)
     if newest is None:
         raise SourceError(
             f"there are no events at {pipeline.source.place} from {pipeline.interval.first:%Y-%m-%d %H:%M} on."

@@ -52,10 +52,20 @@ def write_files(
     """Write an interval's rows as Parquet files; those without rows are left out."""
     folder = f"interval_id={interval_id}/{uuid4().hex}"
     df.write.partitionBy(*partition_by).parquet(f"{table_path(root, table)}/{folder}")
+    return written_files(root, table, folder)
+
+
+def written_files(root: str, table: str, folder: str) -> list[DataFile]:
+    """The Parquet files with rows in a folder of the table, as they are on disk: Spark's own counts include tasks that were run twice.
+
+    Not those in folders for a moment, which begin with an underscore: a task that Spark has given up, and that does not know it yet, may
+    still write there what another has written in its place.
+    """
     filesystem = pa_fs.PyFileSystem(DeltaStorageHandler(table_path(root, table)))
     found = []
     for info in filesystem.get_file_info(pa_fs.FileSelector(folder, recursive=True)):
-        if info.base_name.endswith(".parquet"):
+        passing = any(part.startswith(("_", ".")) for part in info.path.removeprefix(folder).split("/"))
+        if info.base_name.endswith(".parquet") and not passing:
             rows = pq.read_metadata(info.path, filesystem=filesystem).num_rows
             found.append(DataFile(info.path, info.size, rows))
     return sorted((file for file in found if file.rows), key=lambda file: file.path)

@@ -86,7 +86,8 @@ def test_a_module_that_is_run_exists_and_knows_its_options(page: Path) -> None:
 
 @EVERY_PAGE
 def test_a_job_that_is_submitted_exists(page: Path) -> None:
-    jobs = [word.split()[1] for word in code_words(page.read_text()) if word.startswith("spark-submit ")]
+    commands = [word.split() for word in code_words(page.read_text()) if word.startswith("spark-submit ")]
+    jobs = [next(word for word in words if word.startswith("jobs/")) for words in commands]
     assert [job for job in jobs if not (PROJECT / job).is_file()] == []
 
 

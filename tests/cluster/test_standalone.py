@@ -1,0 +1,191 @@
+"""A real standalone cluster: a step that gets no worker says so, intervals survive the death of workers, and spark-submit runs the jobs."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from pyspark.find_spark_home import _find_spark_home
+
+from rebalance.pipeline.file import Pipeline
+from rebalance.storage.epochs import all_epochs
+from tests.support.budget import is_long
+from tests.support.cluster import Cluster, foreign_python
+from tests.support.streaks import ARROW, Plain, live_state, results_of, world
+from tests.support.world import first_interval, stored
+
+PROJECT = Path(__file__).resolve().parents[2]
+#: The function refuses to run where the package can be imported, and takes a moment, so that there is a middle of it.
+FUNCTION = ARROW.replace(
+    "    if calls:",
+    """\
+    import importlib.util
+    import time
+
+    if importlib.util.find_spec("rebalance"):
+        raise RuntimeError("this executor can import the package")
+    time.sleep(0.002)
+    if calls:""",
+)
+SMALL = """
+[spark]
+master = "{master}"
+{knobs}
+[spark.settings]
+"spark.pyspark.python" = "{python}"
+"spark.executor.memory" = "512m"
+"spark.driver.memory" = "512m"
+"spark.driver.host" = "127.0.0.1"
+"spark.sql.shuffle.partitions" = "4"
+"spark.databricks.delta.snapshotPartitions" = "1"
+"spark.starvation.timeout" = "1s"
+"""
+#: For each interval, the step in which a worker dies, and after how many stages that have had a task at work.
+KILLS = [("collect_stats", 0), ("migrate_state", 0), ("process_batch", 1)]
+MORE_KILLS = [
+    *(("process_batch", skip) for skip in range(4)),
+    *(("migrate_state", skip) for skip in range(2)),
+    *(("collect_stats", skip) for skip in range(2)),
+    None,
+]
+
+
+@pytest.fixture(scope="module")
+def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What executors run: a Python without this package."""
+    return foreign_python(tmp_path_factory.mktemp("python") / "env")
+
+
+@pytest.fixture(scope="module")
+def master(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """A cluster without workers."""
+    cluster = Cluster(tmp_path_factory.mktemp("cluster"))
+    try:
+        cluster.start_master()
+        yield cluster
+    finally:
+        cluster.stop()
+
+
+@pytest.fixture
+def cluster(master: Cluster) -> Cluster:
+    """The same with two workers."""
+    alive = [process for process in master.started[1:] if process.poll() is None]
+    for _ in range(2 - len(alive)):
+        master.start_worker()
+    return master
+
+
+def small_world(folder: Path, master: Cluster, python: Path, knobs: str = "", **how: Any) -> Pipeline:
+    settings = SMALL.format(master=master.address, python=python, knobs=knobs)
+    return world(folder, FUNCTION, planner="mixed", more=settings, **how)
+
+
+def submitted(job: str, pipeline: Pipeline, *how: str) -> subprocess.CompletedProcess[str]:
+    """A job by Spark's own spark-submit, started as people do, in the environment of this project."""
+    command = [str(Path(_find_spark_home()) / "bin" / "spark-submit"), *how, str(PROJECT / "jobs" / f"{job}.py")]
+    interval = first_interval(pipeline).id
+    environ = {**os.environ, "PYSPARK_DRIVER_PYTHON": sys.executable, "PYTHONPATH": str(PROJECT)}
+    return subprocess.run(
+        [*command, "--pipeline", str(pipeline.file), "--interval", interval],
+        env=environ,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+
+
+def test_a_step_that_no_worker_takes_fails_in_good_time_and_says_where_to_look(
+    master: Cluster, python: Path, tmp_path: Path
+) -> None:
+    pipeline = small_world(tmp_path, master, python, "resources_timeout_minutes = 0.1", intervals=1)
+    began = time.monotonic()
+    command = [sys.executable, str(PROJECT / "jobs" / "collect_stats.py"), "--pipeline", str(pipeline.file)]
+    done = subprocess.run(
+        [*command, "--interval", first_interval(pipeline).id], capture_output=True, text=True, timeout=300, check=False
+    )
+    assert done.returncode == 2, done.stderr
+    assert time.monotonic() - began < 120
+    *before, last = done.stderr.strip().splitlines()
+    assert last.startswith(
+        f"EnvironmentMissingError: {master.address} has had no executor at work for a job of ours for 0.1"
+    )
+    assert "spark.resources_timeout_minutes" in last
+    # Spark's own words, and ours while there is still time to do something about it.
+    assert any("WARN" in line and "has not accepted any resources" in line for line in before)
+    assert any("it is given up after 0.1 minutes" in line for line in before)
+    assert not (Path(pipeline.tables) / "interval_stats").exists()
+
+
+def test_workers_killed_in_the_middle_of_three_steps_change_no_result_and_no_count(
+    cluster: Cluster, python: Path, tmp_path: Path
+) -> None:
+    kills = [*KILLS, *(MORE_KILLS if is_long() else [])]
+    pipeline = small_world(tmp_path, cluster, python, intervals=len(kills), events=3000)
+    environ = {**os.environ, "REBALANCE_PIPELINES": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.support.cluster_run", str(tmp_path), cluster.address, json.dumps(kills)],
+        cwd=PROJECT,
+        env=environ,
+        capture_output=True,
+        text=True,
+        timeout=900,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr[-10_000:]
+    told = json.loads(done.stdout.strip().splitlines()[-1])
+    assert told["killed"] == [kill[0] for kill in kills if kill]
+    assert (told["pythons"], told["answers"]) == ([str(python)], ["2026-01-01T00:00:00+00:00"])
+    assert done.stderr.count("Lost executor") >= len(told["killed"])
+    check_all(pipeline, len(kills))
+
+
+def check_all(pipeline: Pipeline, intervals: int) -> None:
+    """Results, state and every count equal a plain recomputation."""
+    plain = Plain(pipeline)
+    assert any(epoch.kind == "migrate" for epoch in all_epochs(pipeline.tables))
+    for number in range(intervals):
+        interval = first_interval(pipeline).shifted(number)
+        expected = plain.process(interval)
+        assert results_of(pipeline, interval) == expected
+        counted = plain.events.filter((pl.col("ts") >= interval.start) & (pl.col("ts") < interval.end))
+        by_key = counted.group_by(key="symbol").agg(rows=pl.len().cast(pl.Int64)).sort("key")
+
+        def own(table: str, interval_id: str = interval.id) -> pl.DataFrame:
+            return stored(pipeline, table).filter(pl.col("interval_id") == interval_id)
+
+        assert own("key_stats").filter(pl.col("tuples") > 0).select("key", rows="tuples").sort("key").equals(by_key)
+        assert own("interval_stats")["rows"].to_list() == [counted.height]
+        assert own("key_costs").select("key", "rows").sort("key").equals(by_key)
+        (batch,) = own("batches").to_dicts()
+        assert batch["rows"] == sum(batch["tuples"]) == counted.height
+    assert live_state(pipeline) == plain.live()
+
+
+def test_spark_submit_runs_a_job_on_the_cluster_in_client_mode(cluster: Cluster, python: Path, tmp_path: Path) -> None:
+    pipeline = small_world(tmp_path, cluster, python, intervals=1)
+    # Where the file names no master, spark-submit's counts.
+    pipeline.file.write_text(pipeline.file.read_text().replace(f'master = "{cluster.address}"', ""))
+    done = submitted("process_batch", pipeline, "--master", cluster.address)
+    assert done.returncode == 0, done.stderr[-10_000:]
+    assert results_of(pipeline, first_interval(pipeline)) == Plain(pipeline).process(first_interval(pipeline))
+    assert cluster.address in done.stderr
+
+
+def test_spark_itself_refuses_python_in_cluster_mode_on_a_standalone_master(
+    master: Cluster, python: Path, tmp_path: Path
+) -> None:
+    pipeline = small_world(tmp_path, master, python, intervals=1)
+    done = submitted("process_batch", pipeline, "--master", master.address, "--deploy-mode", "cluster")
+    assert done.returncode != 0
+    assert "not supported for python applications on standalone clusters" in done.stderr + done.stdout
+    assert not Path(pipeline.tables).exists()
