@@ -11,7 +11,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
-from rebalance.errors import ConfigError, RebalanceError
+from rebalance.errors import ConfigError, RebalanceError, extras_named
 from rebalance.pipeline.file import Pipeline, find_pipeline
 from rebalance.pipeline.intervals import parse_start
 
@@ -31,14 +31,16 @@ Keeps a keyed, stateful pipeline on Spark and Delta balanced.
   rebalance adopt demo               after a change of key or operator: the state means what the file says now
   rebalance maintain demo            remove what is old and needed no more, tidy the state's files; --dry-run only says what
 
-A pipeline is a TOML file, or the name of one in dags/pipelines (or in the folder that REBALANCE_PIPELINES names)."""
+A pipeline is a TOML file, or the name of one in the folder that REBALANCE_PIPELINES names; without it, in dags/pipelines or pipelines
+where you are."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """The command line; trouble with a plain message is one line on standard error and exit code 2."""
     arguments = _parser().parse_args(argv)
     try:
-        arguments.act(find_pipeline(arguments.pipeline), arguments)
+        with extras_named():
+            arguments.act(find_pipeline(arguments.pipeline), arguments)
     except RebalanceError as error:
         sys.stderr.write(f"{type(error).__name__}: {error}\n")
         return 2
@@ -55,7 +57,7 @@ def _parser() -> argparse.ArgumentParser:
 
     def add(name: str, act: object, about: str) -> argparse.ArgumentParser:
         command = commands.add_parser(name, help=about, description=about)
-        command.add_argument("pipeline", help="a pipeline file, or the name of one in dags/pipelines")
+        command.add_argument("pipeline", help="a pipeline file, or the name of one (see `rebalance --help`)")
         command.set_defaults(act=act)
         return command
 

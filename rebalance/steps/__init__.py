@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from rebalance.errors import extras_named
+
 if TYPE_CHECKING:
     from rebalance.pipeline.file import Pipeline
     from rebalance.pipeline.intervals import Interval
@@ -69,7 +71,8 @@ def steps_of(pipeline: Pipeline) -> tuple[Step, ...]:
 def run_step(name: str, pipeline: Pipeline, interval: Interval) -> str:
     """Run one step for one interval; returns, and logs, what was done in a sentence."""
     began = time.perf_counter()
-    done = function_of(name)(pipeline, interval)
+    with extras_named():
+        done = function_of(name)(pipeline, interval)
     log.info("%s %s %s: %s (%.1f s)", pipeline.name, interval.id, name, done, time.perf_counter() - began)
     return done
 
