@@ -29,6 +29,9 @@ def open(root: str, epoch: int | None = None) -> Opened:  # noqa: A001 - reads a
 
 def route(df: DataFrame, function: PartitionFunction, key: str = "key") -> DataFrame:
     """Add the column `channel`: where the function sends each row of any DataFrame by its key column."""
-    from rebalance.spark.routing import route
+    from rebalance.errors import extras_named
+
+    with extras_named():
+        from rebalance.spark.routing import route
 
     return route(df, function, key)

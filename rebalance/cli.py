@@ -8,10 +8,10 @@ from __future__ import annotations
 import argparse
 import getpass
 import sys
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Literal
 
-from rebalance.errors import ConfigError, RebalanceError
+from rebalance.errors import ConfigError, RebalanceError, extras_named
 from rebalance.pipeline.file import Pipeline, find_pipeline
 from rebalance.pipeline.intervals import parse_start
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 _ABOUT = """\
 Keeps a keyed, stateful pipeline on Spark and Delta balanced.
 
+  rebalance init demo --source PATH  a commented pipeline file from a look at a table
   rebalance run demo                 process all intervals that have data, one after the other
   rebalance status demo              where the pipeline stands, and what the last intervals did
   rebalance plan demo --dry-run      what would be planned now, and why; changes nothing
@@ -31,18 +32,16 @@ Keeps a keyed, stateful pipeline on Spark and Delta balanced.
   rebalance adopt demo               after a change of key or operator: the state means what the file says now
   rebalance maintain demo            remove what is old and needed no more, tidy the state's files; --dry-run only says what
 
-A pipeline is a TOML file, or the name of one in dags/pipelines (or in the folder that REBALANCE_PIPELINES names)."""
+A pipeline is a TOML file, or the name of one in the folder that REBALANCE_PIPELINES names; without it, in dags/pipelines or pipelines
+where you are."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """The command line; trouble with a plain message is one line on standard error and exit code 2."""
     arguments = _parser().parse_args(argv)
     try:
-        pipeline = find_pipeline(arguments.pipeline)
-        from rebalance.storage.trouble import storage_in_words
-
-        with storage_in_words(pipeline.tables):
-            arguments.act(pipeline, arguments)
+        with extras_named():
+            arguments.act(arguments)
     except RebalanceError as error:
         sys.stderr.write(f"{type(error).__name__}: {error}\n")
         return 2
@@ -51,18 +50,28 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0
 
 
+def _act(act: Callable[[Pipeline, argparse.Namespace], None], arguments: argparse.Namespace) -> None:
+    """Do what is asked with the pipeline that is named."""
+    from rebalance.storage.trouble import storage_in_words
+
+    pipeline = find_pipeline(arguments.pipeline)
+    with storage_in_words(pipeline.tables):
+        act(pipeline, arguments)
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="rebalance", description=_ABOUT, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
-    def add(name: str, act: object, about: str) -> argparse.ArgumentParser:
+    def add(name: str, act: Callable[[Pipeline, argparse.Namespace], None], about: str) -> argparse.ArgumentParser:
         command = commands.add_parser(name, help=about, description=about)
-        command.add_argument("pipeline", help="a pipeline file, or the name of one in dags/pipelines")
-        command.set_defaults(act=act)
+        command.add_argument("pipeline", help="a pipeline file, or the name of one (see `rebalance --help`)")
+        command.set_defaults(act=lambda arguments: _act(act, arguments))
         return command
 
+    _add_init(commands)
     run = add(
         "run",
         _run,
@@ -108,11 +117,30 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _add_init(commands: Any) -> None:
+    about = "Write a commented pipeline file from a look at a table: its columns, times and skew. Starts no Spark, overwrites nothing."
+    command = commands.add_parser("init", help=about, description=about)
+    command.add_argument("name", help="what the pipeline shall be called")
+    command.add_argument("--source", required=True, metavar="PATH", help="a Delta table, or Parquet, CSV or JSON files")
+    command.add_argument("--format", choices=["delta", "parquet", "csv", "json"], help="default: by what is there")
+    command.add_argument("--key", metavar="COLUMN", help="what the work is done per; default: a guess")
+    command.add_argument("--time", metavar="COLUMN", help="when an event happened; default: a guess")
+    command.add_argument("--channels", type=int, default=8, metavar="N", help="units of parallel work (default 8)")
+    command.set_defaults(act=_init)
+
+
 def _console() -> Console:
     from rich.console import Console
 
     # Wide enough for the tables where the output is not a terminal, for example in a log.
     return Console(width=None if sys.stdout.isatty() else 160, highlight=False)
+
+
+def _init(given: argparse.Namespace) -> None:
+    from rebalance.view.init import init
+
+    _, said = init(given.name, given.source, kind=given.format, key=given.key, time=given.time, channels=given.channels)
+    sys.stdout.write(said + "\n")
 
 
 def _run(pipeline: Pipeline, arguments: argparse.Namespace) -> None:

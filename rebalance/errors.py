@@ -5,7 +5,19 @@ Every message has three parts: what is wrong, the numbers, and what to change.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import ClassVar
+
+#: Which extra of this package brings a module.
+EXTRAS = {
+    "airflow": "airflow",
+    "delta": "spark",
+    "great_expectations": "quality",
+    "matplotlib": "pictures",
+    "pandas": "spark",
+    "pyspark": "spark",
+}
 
 
 class RebalanceError(Exception):
@@ -85,3 +97,17 @@ class LockedError(RebalanceError):
 
 class EnvironmentMissingError(RebalanceError):
     """Something outside Python is missing: Java, Delta's jars, disk space."""
+
+
+@contextmanager
+def extras_named() -> Iterator[None]:
+    """Where a module is missing that an extra brings, say which extra to install."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        module = (error.name or "").partition(".")[0]
+        if module not in EXTRAS:
+            raise
+        raise EnvironmentMissingError(
+            f"{module} is not installed, and this needs it. Install the extra: pip install 'rebalance[{EXTRAS[module]}]'"
+        ) from None

@@ -10,6 +10,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rebalance.errors import extras_named
+
 if TYPE_CHECKING:
     from airflow.sdk import DAG
 
@@ -20,6 +22,7 @@ TROUBLE = "trouble"
 def pipelines(folder: str | Path) -> dict[str, DAG]:
     """Every pipeline file of a folder as DAGs, by their ids; a file that cannot be used becomes a DAG that says why."""
     # Imported here: Airflow's plugin manager reads this package in every process.
-    from rebalance.airflow.dags import make_dags
+    with extras_named():
+        from rebalance.airflow.dags import make_dags
 
     return make_dags(Path(folder))

@@ -37,6 +37,9 @@ from rebalance.planners.registry import PLANNERS, make_planner
 from rebalance.planning.interface import Planner, needs_merging
 from rebalance.planning.model import Node, check_nodes
 
+#: Environment variable with the folder of pipeline files.
+FOLDER_VARIABLE = "REBALANCE_PIPELINES"
+
 
 class Pipeline(Section):
     """A whole pipeline file."""
@@ -186,12 +189,20 @@ def find_pipeline(name: str) -> Pipeline:
     """A pipeline by its file, or by its name in the folder of pipelines."""
     if Path(name).suffix == ".toml" or os.path.isfile(name):
         return load_pipeline(name)
-    folder = Path(os.environ.get("REBALANCE_PIPELINES") or Path(__file__).resolve().parents[2] / "dags" / "pipelines")
-    file = folder / f"{name}.toml"
+    file = pipelines_folder() / f"{name}.toml"
     if not os.path.isfile(file):
-        known = ", ".join(sorted(found.stem for found in folder.glob("*.toml"))) or "none"
-        raise ConfigError(f"there is no pipeline {name!r} in {folder}. There are: {known}. Or give a file.")
+        known = ", ".join(sorted(found.stem for found in file.parent.glob("*.toml"))) or "none"
+        raise ConfigError(
+            f"there is no pipeline {name!r} in {file.parent}. There are: {known}. Give a file, or name the folder in {FOLDER_VARIABLE}."
+        )
     return load_pipeline(file)
+
+
+def pipelines_folder() -> Path:
+    """Where pipelines are looked for by name: the folder that the environment names, else one of the usual ones where we are."""
+    named = os.environ.get(FOLDER_VARIABLE)
+    usual = [Path("dags/pipelines"), Path("pipelines")]
+    return Path(named) if named else next((folder for folder in usual if folder.is_dir()), Path())
 
 
 def _resolve(value: str, folder: Path) -> str:

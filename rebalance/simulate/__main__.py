@@ -16,7 +16,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from rebalance.errors import RebalanceError
+from rebalance.errors import RebalanceError, extras_named
 from rebalance.simulate.cluster import Cluster
 from rebalance.simulate.grouping import Grouping
 from rebalance.simulate.report import draw, outcome_table
@@ -97,7 +97,8 @@ def _compare(console: Console, given: argparse.Namespace) -> None:
         widths = {
             n: [_run(scheme, stream, Cluster.alike(n), given) for scheme in schemes] for n in _widths(given.widths)
         }
-        draw(outcomes, widths, given.figure, title=title, changes=cluster.begins[1:])
+        with extras_named():
+            draw(outcomes, widths, given.figure, title=title, changes=cluster.begins[1:])
         console.print(f"The picture: {given.figure}")
 
 

@@ -1,4 +1,4 @@
-"""What Spark needs from outside Python: a Java and Delta's jars. Finds them, says what is missing; fetching them is `make setup`'s job.
+"""What Spark needs from outside Python: a Java and Delta's jars. Finds them and says what is missing; jars are fetched if need be.
 
 Standard library only: the set-up asks the same questions before anything else runs.
 """
@@ -13,11 +13,21 @@ from collections.abc import Iterator, Mapping, MutableMapping
 from pathlib import Path
 
 from rebalance.errors import EnvironmentMissingError
+from rebalance.spark.jars import COORDINATES, fetched_jars, wrong_jars
 
 #: Spark 4.2 starts on this version or a later one.
 OLDEST_JAVA = 17
-#: Where `make setup` keeps what it fetches: beside the sources, outside version control.
-CACHE = Path(__file__).resolve().parents[2] / ".cache"
+
+
+def cache_folder(package: Path, environ: Mapping[str, str] = os.environ) -> Path:
+    """Where what is fetched is kept: of a checkout, in its own folder; of an installed package, in the user's folder for such things."""
+    checkout = package.parent
+    if (checkout / "uv.lock").is_file():
+        return checkout / ".cache"
+    return Path(environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "rebalance"
+
+
+CACHE = cache_folder(Path(__file__).resolve().parents[1])
 #: A Java from a package registry, for machines without one.
 OWN_JAVA_HOME = CACHE / "java"
 #: Delta's jars, as Spark's own resolver left them.
@@ -57,7 +67,7 @@ def use_java(environ: MutableMapping[str, str] = os.environ) -> Path:
     raise EnvironmentMissingError(
         f"Spark needs Java {OLDEST_JAVA} or newer and there is none"
         + (f" ({'; '.join(tried)})" if tried else " in JAVA_HOME or on the PATH")
-        + ". Run `make setup`, which fetches one, or install a Java and set JAVA_HOME to it."
+        + ". Install one (Debian: apt-get install openjdk-17-jre-headless) and set JAVA_HOME to it; in a checkout, `make setup` fetches one."
     )
 
 
@@ -74,15 +84,19 @@ def _candidates(environ: Mapping[str, str]) -> Iterator[tuple[Path, Path | None]
 
 
 def delta_jars(spark_home: Path, environ: Mapping[str, str] = os.environ) -> list[Path]:
-    """The jars to hand to Spark; none if it has Delta already, as a cluster's image may."""
+    """The jars to hand to Spark, fetched if they are nowhere; none if it has Delta already, as a cluster's image may."""
     wanted = environ.get(JARS_VARIABLE, "")
     if wanted == PROVIDED or (not wanted and any((spark_home / "jars").glob("*delta-spark*.jar"))):
         return []
-    folder = Path(wanted) if wanted else OWN_JARS
-    jars = sorted(folder.glob("*.jar"))
+    if not wanted:
+        if wrong_jars(OWN_JARS):
+            # Spark's resolver is a Java program too.
+            use_java()
+        return fetched_jars(OWN_JARS, spark_home)
+    jars = sorted(Path(wanted).glob("*.jar"))
     if not any("delta-spark" in jar.name for jar in jars):
         raise EnvironmentMissingError(
-            f"Delta's jars are not in {folder}. Run `make setup`, which fetches them; or set {JARS_VARIABLE} to a folder that has them, "
-            f"or to '{PROVIDED}' if Spark has them on its class path."
+            f"Delta's jars are not in {wanted}, which {JARS_VARIABLE} names. Put the jars of {COORDINATES} there; or set it to '{PROVIDED}' "
+            "if Spark has them on its class path; or unset it, and they are fetched."
         )
     return jars

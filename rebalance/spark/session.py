@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import rebalance
-from rebalance.errors import EnvironmentMissingError
+from rebalance.errors import extras_named
 from rebalance.pipeline.sections import SparkSection
 from rebalance.spark import warm
 from rebalance.spark.defaults import brings_delta, joined, spark_defaults
@@ -65,11 +65,9 @@ def spark_session(pipeline: Pipeline | None = None) -> SparkSession:
 
     A session that runs already is kept; settings of the pipeline that can change at run time are put into it, the others are not.
     """
-    try:
+    with extras_named():
         from pyspark import SparkContext
         from pyspark.sql import SparkSession
-    except ImportError as error:
-        raise EnvironmentMissingError(f"pyspark is not installed ({error}). Run `make setup`.") from None
 
     asked: dict[str, Any] = dict(pipeline.spark.settings) if pipeline else {}
     if has_ended() and SparkSession._instantiatedSession is not None:

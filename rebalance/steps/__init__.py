@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from rebalance.errors import extras_named
 from rebalance.spark.resources import trouble_in_words
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ def run_step(name: str, pipeline: Pipeline, interval: Interval) -> str:
     from rebalance.storage.trouble import storage_in_words
 
     began = time.perf_counter()
-    with trouble_in_words(), storage_in_words(pipeline.tables):
+    with extras_named(), trouble_in_words(), storage_in_words(pipeline.tables):
         done = function_of(name)(pipeline, interval)
     log.info("%s %s %s: %s (%.1f s)", pipeline.name, interval.id, name, done, time.perf_counter() - began)
     return done

@@ -14,13 +14,13 @@ from deltalake import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
 
 from rebalance.cli import main
-from rebalance.pipeline.file import Pipeline
+from rebalance.pipeline.file import Pipeline, load_pipeline
 from tests.support.markdown import PAGES, PROJECT, blocks, code_words, documented_columns
 from tests.support.world import make_world
 
 README = (PROJECT / "README.md").read_text()
 #: Every command of the documentation that is given a pipeline, the README's first.
-FIRST, *COMMANDS = dict.fromkeys(
+INIT, FIRST, *COMMANDS = dict.fromkeys(
     word
     for page in (PROJECT / "README.md", *PAGES)
     for word in code_words(page.read_text())
@@ -45,6 +45,12 @@ def pipeline(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> I
         patch.setenv("REBALANCE_PIPELINES", str(world.file.parent))
         run(FIRST, world.name)
         yield world
+
+
+def test_the_command_before_it_makes_a_pipeline_file(pipeline: Pipeline) -> None:
+    assert INIT == "rebalance init <name> --source PATH"
+    run(INIT.replace("PATH", shlex.quote(pipeline.source.path)), "made")
+    assert load_pipeline(pipeline.file.with_name("made.toml")).source.key == pipeline.source.key
 
 
 def test_the_first_command_runs_the_pipeline(pipeline: Pipeline) -> None:

@@ -83,7 +83,7 @@ def test_the_image_is_built_from_the_lock_file_and_does_not_run_as_root() -> Non
     assert re.findall(r"^USER (\S+)", DOCKERFILE, re.MULTILINE)[-1] not in ("root", "0")
     syncs = re.findall(r"uv sync .*", DOCKERFILE)
     assert syncs
-    assert all("--frozen" in sync and "--extra postgres" in sync for sync in syncs)
+    assert all("--frozen --no-dev --extra all --extra postgres" in sync for sync in syncs)
     assert re.search(r"^FROM \S+:\S+$", DOCKERFILE, re.MULTILINE), "the base image needs a tag"
 
 

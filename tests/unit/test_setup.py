@@ -16,7 +16,7 @@ from types import ModuleType
 import pytest
 
 from rebalance.errors import EnvironmentMissingError
-from rebalance.spark import environment
+from rebalance.spark import environment, jars
 
 FakeJava = Callable[[Path, str], Path]
 
@@ -78,7 +78,7 @@ def test_without_any_other_java_the_one_that_was_fetched_is_used(fake_java: Fake
 
 
 def test_no_java_at_all_says_what_was_tried_and_what_to_do(fake_java: FakeJava, tmp_path: Path) -> None:
-    with pytest.raises(EnvironmentMissingError, match=r"none in JAVA_HOME or on the PATH\. Run `make setup`"):
+    with pytest.raises(EnvironmentMissingError, match=r"none in JAVA_HOME or on the PATH\. Install one"):
         environment.use_java({"PATH": str(tmp_path)})
     old = fake_java(tmp_path / "old", "11.0.2")
     with pytest.raises(EnvironmentMissingError, match=f"{old} is version 11"):
@@ -100,26 +100,80 @@ def test_a_spark_that_has_delta_already_is_given_no_jars(tmp_path: Path) -> None
 
 
 def test_missing_jars_say_where_they_should_be_and_what_to_do(tmp_path: Path) -> None:
-    with pytest.raises(EnvironmentMissingError, match=f"not in {tmp_path}. Run `make setup`"):
+    with pytest.raises(
+        EnvironmentMissingError, match=f"not in {tmp_path}, which REBALANCE_JARS names. Put the jars of"
+    ):
         environment.delta_jars(tmp_path / "spark", {"REBALANCE_JARS": str(tmp_path)})
 
 
-def test_a_jar_that_differs_is_missing_or_does_not_belong_is_found(
-    tool: Callable[[str], ModuleType], tmp_path: Path
+def test_a_checkout_keeps_what_it_fetches_in_its_own_folder_and_an_installed_package_in_the_users(
+    tmp_path: Path, project: Path
 ) -> None:
+    assert environment.cache_folder(project / "rebalance") == environment.CACHE == project / ".cache"
+    installed = tmp_path / "site-packages" / "rebalance"
+    assert environment.cache_folder(installed, {"XDG_CACHE_HOME": "/var/u"}) == Path("/var/u/rebalance")
+    assert environment.cache_folder(installed, {}) == Path.home() / ".cache" / "rebalance"
+
+
+def test_a_jar_that_differs_is_missing_or_does_not_belong_is_found(tmp_path: Path) -> None:
     for name in ("right.jar", "changed.jar", "stranger.jar"):
         (tmp_path / name).write_text(name)
     right = hashlib.sha256(b"right.jar").hexdigest()
     expected = {"right.jar": right, "changed.jar": right, "absent.jar": right}
-    wrong = tool("java_and_jars").wrong_jars(tmp_path, expected)
-    assert wrong == ["absent.jar", "changed.jar", "stranger.jar"]
+    assert jars.wrong_jars(tmp_path, expected) == ["absent.jar", "changed.jar", "stranger.jar"]
 
 
-def test_the_committed_sums_are_those_of_deltas_nine_jars(tool: Callable[[str], ModuleType]) -> None:
-    sums = tool("java_and_jars").expected_sums()
+def test_the_shipped_sums_are_those_of_deltas_nine_jars() -> None:
+    sums = jars.expected_sums()
     assert len(sums) == 9
     assert "io.delta_delta-spark_4.2_2.13-4.4.0.jar" in sums
     assert all(len(digest) == 64 for digest in sums.values())
+
+
+@pytest.fixture
+def resolver(tmp_path: Path) -> Callable[[str], Path]:
+    """A Spark whose resolver does what the test says, in the words of a shell."""
+
+    def make(does: str) -> Path:
+        submit = tmp_path / "spark" / "bin" / "spark-submit"
+        submit.parent.mkdir(parents=True, exist_ok=True)
+        submit.write_text(
+            f"#!/bin/sh\nfor a; do case $a in --conf=spark.jars.ivy=*) to=${{a#*ivy=}};; esac; done\n{does}\n"
+        )
+        submit.chmod(0o755)
+        return tmp_path / "spark"
+
+    return make
+
+
+def test_jars_are_fetched_once_and_what_is_there_and_right_is_left_alone(
+    resolver: Callable[[str], Path], tmp_path: Path
+) -> None:
+    spark = resolver(f"mkdir $to/jars && cp {environment.OWN_JARS}/*.jar $to/jars")
+    found = jars.fetched_jars(tmp_path / "ivy" / "jars", spark)
+    assert [jar.name for jar in found] == sorted(jars.expected_sums())
+    found[0].write_bytes(b"half of it")
+    assert jars.wrong_jars(tmp_path / "ivy" / "jars") == [found[0].name]
+    jars.fetched_jars(tmp_path / "ivy" / "jars", spark)
+    assert jars.fetched_jars(tmp_path / "ivy" / "jars", resolver("exit 1")) == found
+    assert [path.name for path in (tmp_path / "ivy").iterdir()] == ["jars"], "nothing else is left behind"
+
+
+def test_jars_of_other_sums_than_the_shipped_ones_are_not_used(resolver: Callable[[str], Path], tmp_path: Path) -> None:
+    spark = resolver("mkdir $to/jars && echo evil > $to/jars/io.delta_delta-storage-4.4.0.jar")
+    with pytest.raises(
+        EnvironmentMissingError, match=r"not what this package was made with.*delta-storage.*None of it is used"
+    ):
+        jars.fetched_jars(tmp_path / "ivy" / "jars", spark)
+    assert not list((tmp_path / "ivy").iterdir())
+
+
+def test_without_a_network_the_message_says_what_the_resolver_said_and_the_ways_out(
+    resolver: Callable[[str], Path], tmp_path: Path
+) -> None:
+    spark = resolver("echo ':: io.delta#delta-spark_4.2_2.13;4.4.0: not found' >&2; exit 1")
+    with pytest.raises(EnvironmentMissingError, match=r"4\.4\.0: not found\. It needs a network.*REBALANCE_JARS"):
+        jars.fetched_jars(tmp_path / "ivy" / "jars", spark)
 
 
 def test_the_wrapper_drops_only_the_module_that_the_fetched_java_lacks(

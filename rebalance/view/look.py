@@ -1,0 +1,200 @@
+"""A look at somebody's table, without Spark: how it is stored, its columns, the times in it, and how its rows spread over their keys.
+
+Of a large table only a sample is read: the first rows of files that lie evenly over all of them.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+
+from rebalance.errors import ConfigError
+from rebalance.partition import KeyType, PartitionFunction, consistent_ring
+from rebalance.storage.history import max_over_mean
+
+#: Rows to look at, and files to take them from.
+MOST_ROWS = 1_000_000
+MOST_FILES = 64
+#: Text files of up to so many bytes are read as a whole; they do not say how many rows they have.
+MOST_TEXT = 100_000_000
+#: How files are called, by format.
+SUFFIXES = {"parquet": (".parquet",), "csv": (".csv", ".csv.gz"), "json": (".json", ".jsonl", ".ndjson")}
+
+
+@dataclass(frozen=True)
+class Spread:
+    """How rows spread over the values of a column."""
+
+    column: str
+    rows: int
+    nulls: int
+    #: Share of the rows that have the commonest value.
+    heaviest: float
+    distinct: int
+
+    @property
+    def repeats(self) -> bool:
+        """Whether a value has more than a row or two, as the key of some state does and a row's number does not."""
+        return 2 <= self.distinct <= self.rows / 1.5
+
+
+@dataclass(frozen=True)
+class Look:
+    """What was found."""
+
+    path: str
+    format: str
+    #: Names of the columns with their types, in the table's order.
+    columns: pa.Schema
+    sample: pa.Table
+    #: All rows of the table, if it can be told without reading it.
+    rows: int | None
+    files: int
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether every row was looked at."""
+        return self.rows == int(self.sample.num_rows)
+
+    @cached_property
+    def times(self) -> list[str]:
+        """The columns that can be an event's time."""
+        return [
+            field.name for field in self.columns if pa.types.is_timestamp(field.type) or pa.types.is_date(field.type)
+        ]
+
+    @cached_property
+    def keys(self) -> list[str]:
+        """The columns that can be a key: text and whole numbers."""
+        return [field.name for field in self.columns if _is_text(field.type) or pa.types.is_integer(field.type)]
+
+    def span(self, column: str) -> tuple[datetime, datetime]:
+        """The first and the last time that were seen."""
+        seen = pc.min_max(self.sample[column].cast(pa.timestamp("us", "UTC")))
+        ends = [seen["min"].as_py(), seen["max"].as_py()]
+        if None in ends:
+            raise ConfigError(f"the column {column!r} of {self.path} has no times in it. Name another one with --time.")
+        return ends[0].astimezone(UTC), ends[1].astimezone(UTC)
+
+    def spread(self, column: str) -> Spread:
+        """How the rows spread over a column's values."""
+        counts = self._counts(column).field("counts").to_numpy()
+        return Spread(
+            column,
+            rows=self.sample.num_rows,
+            nulls=self.sample[column].null_count,
+            heaviest=float(counts.max() / counts.sum()) if len(counts) else 0.0,
+            distinct=len(counts),
+        )
+
+    def hashed(self, column: str, channels: int) -> float:
+        """Load of the fullest channel over the mean if the hash alone places a column's values."""
+        counts = self._counts(column)
+        keys = counts.field("values")
+        kind: KeyType = "long" if pa.types.is_integer(keys.type) else "string"
+        plain = PartitionFunction(0, channels, consistent_ring(channels, replicas=1000), kind)
+        loads = np.bincount(
+            plain.channel_of(keys.to_pylist()), weights=counts.field("counts").to_numpy(), minlength=channels
+        )
+        return max_over_mean(loads.tolist())
+
+    def _counts(self, column: str) -> Any:
+        values = self.sample[column]
+        if pa.types.is_dictionary(values.type):
+            values = values.cast(values.type.value_type)
+        return pc.value_counts(values.drop_null().combine_chunks())
+
+
+def look(path: str, kind: str | None = None) -> Look:
+    """Look at the table in a folder, or at a file."""
+    found = kind or format_of(path)
+    try:
+        files = _files(path, found)
+        if not files:
+            raise ConfigError(
+                f"there are no {found} files in {path}. Name the format with --format, or another --source."
+            )
+        table = _delta_files(path, files) if found == "delta" else ds.dataset(files, format=found, partitioning="hive")
+        rows = table.count_rows() if found in ("delta", "parquet") else None
+        sample = _sample(table, files, rows)
+    except (OSError, pa.ArrowException) as error:
+        raise ConfigError(f"{path} cannot be read as {found}: {str(error).splitlines()[0]}") from None
+    if not sample.num_rows:
+        raise ConfigError(f"there are no rows in {path} to look at.")
+    whole = rows is None and sum(map(os.path.getsize, files)) <= MOST_TEXT
+    return Look(path, found, table.schema, sample, sample.num_rows if whole else rows, len(files))
+
+
+def format_of(path: str) -> str:
+    """The format of a table, by what lies in its folder."""
+    folder = Path(path)
+    if not folder.exists():
+        raise ConfigError(
+            f"there is nothing at {path}. A table is looked at on this machine's disks: give its folder or file."
+        )
+    if (folder / "_delta_log").is_dir():
+        return "delta"
+    counts = {name: len(_files(path, name)) for name in SUFFIXES}
+    best = max(counts, key=lambda name: counts[name])
+    if not counts[best]:
+        raise ConfigError(
+            f"{path} has neither a _delta_log nor files that end in {', '.join(sum(SUFFIXES.values(), ()))}. Name the format with --format."
+        )
+    return best
+
+
+def _files(path: str, kind: str) -> list[str]:
+    """The table's files in the order of their names, which is often that of time."""
+    if kind == "delta":
+        from deltalake import DeltaTable
+        from deltalake.exceptions import DeltaError
+
+        try:
+            return sorted(DeltaTable(path).file_uris())
+        except DeltaError as error:
+            raise ConfigError(f"{path} cannot be read as a Delta table: {str(error).splitlines()[0]}") from None
+    if Path(path).is_file():
+        return [path] if path.endswith(SUFFIXES[kind]) else []
+    # As Spark does, what begins with a dot or an underscore is left out.
+    return sorted(
+        str(file)
+        for file in Path(path).rglob("*")
+        if file.name.endswith(SUFFIXES[kind])
+        and not any(part.startswith((".", "_")) for part in file.relative_to(path).parts)
+    )
+
+
+def _delta_files(path: str, files: list[str]) -> Any:
+    """A Delta table's files with the table's own types, also of columns that only stand in the names of folders."""
+    from deltalake import DeltaTable
+
+    table = DeltaTable(path)
+    schema = pa.schema(table.schema().to_arrow())
+    folders = pa.schema([schema.field(name) for name in table.metadata().partition_columns])
+    return ds.dataset(files, schema=schema, format="parquet", partitioning=ds.partitioning(folders, flavor="hive"))
+
+
+def _sample(table: Any, files: list[str], rows: int | None) -> pa.Table:
+    """All rows, or the first ones of files that lie evenly over all of them, the first and the last included."""
+    if rows is not None and rows <= MOST_ROWS:
+        return table.to_table()
+    if rows is None and sum(map(os.path.getsize, files)) <= MOST_TEXT:
+        return table.to_table()
+    parts = list(table.get_fragments())
+    chosen = [parts[i] for i in np.unique(np.linspace(0, len(parts) - 1, min(MOST_FILES, len(parts))).astype(int))]
+    each = MOST_ROWS // len(chosen)
+    return pa.concat_tables([ds.Scanner.from_fragment(part, schema=table.schema).head(each) for part in chosen])
+
+
+def _is_text(kind: Any) -> bool:
+    value = kind.value_type if pa.types.is_dictionary(kind) else kind
+    return bool(pa.types.is_string(value) or pa.types.is_large_string(value) or pa.types.is_string_view(value))

@@ -1,0 +1,144 @@
+"""The package as people install it: its wheel in environments of its own, far from the repository."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from rebalance.spark.environment import OWN_JARS
+from tests.support.markdown import PROJECT
+from tests.support.world import make_world
+
+#: What only an extra brings.
+HEAVY = ("airflow", "delta", "great_expectations", "matplotlib", "pandas", "pyspark")
+DAG_FILE = """\
+from rebalance.airflow import pipelines
+globals().update(pipelines({folder!r}))
+"""
+
+
+@dataclass(frozen=True)
+class Installed:
+    """An environment with the wheel, and a place without the repository to use it from."""
+
+    bin: Path
+    place: Path
+
+    def run(self, *command: str) -> subprocess.CompletedProcess[str]:
+        """Run one of its commands with as little around it as a new user has."""
+        environ = {
+            "PATH": f"{self.bin}:/usr/local/bin:/usr/bin:/bin",
+            "HOME": str(self.place),
+            "XDG_CACHE_HOME": str(self.place / "cache"),
+            "AIRFLOW_HOME": str(self.place / "airflow"),
+            **{name: os.environ[name] for name in ("JAVA_HOME", "JAVA_TOOL_OPTIONS") if name in os.environ},
+        }
+        return subprocess.run(
+            [self.bin / command[0], *command[1:]],
+            cwd=self.place,
+            env=environ,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=300,
+        )
+
+    def python(self, code: str) -> str:
+        done = self.run("python", "-c", code)
+        assert done.returncode == 0, done.stderr
+        return done.stdout.strip()
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("wheel")
+    build = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", folder]
+    subprocess.run(build, cwd=PROJECT, check=True, capture_output=True)
+    return next(folder.glob("*.whl"))
+
+
+@pytest.fixture(scope="module")
+def install(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Installed]:
+    """Installs the wheel and what it needs, in the versions of the lock file, from what the set-up has downloaded."""
+    sys.path.insert(0, str(PROJECT / "tools"))
+    try:
+        from python_env import find_uv
+    finally:
+        sys.path.pop(0)
+    uv = find_uv()
+
+    def make(name: str, *extras: str) -> Installed:
+        # Beside the downloads, where installing is linking files; and kept, so that its bytecode is compiled once.
+        home = PROJECT / ".cache" / "installed" / name
+        environ = {
+            **{name: value for name, value in os.environ.items() if name != "VIRTUAL_ENV"},
+            "UV_CACHE_DIR": str(PROJECT / ".cache" / "uv"),
+            "UV_PROJECT_ENVIRONMENT": str(home),
+            "UV_PYTHON": sys.executable,
+        }
+        wanted = [word for extra in extras for word in ("--extra", extra)]
+        sync = [uv, "sync", "--frozen", "--no-dev", "--no-install-project", *wanted]
+        if subprocess.run([*sync, "--offline"], cwd=PROJECT, env=environ, capture_output=True, check=False).returncode:
+            subprocess.run(sync, cwd=PROJECT, env=environ, check=True, capture_output=True)
+        into = ["--offline", "--python", home / "bin" / "python"]
+        for command in (["install", "--no-deps", "--reinstall", *into, wheel], ["check", *into]):
+            done = subprocess.run([uv, "pip", *command], env=environ, capture_output=True, text=True, check=False)
+            assert done.returncode == 0, done.stderr
+        place = tmp_path_factory.mktemp(name)
+        (place / "cache" / "rebalance").mkdir(parents=True)
+        (place / "cache" / "rebalance" / "ivy").symlink_to(OWN_JARS.parent)
+        return Installed(home / "bin", place)
+
+    return make
+
+
+@pytest.fixture(scope="module")
+def full(install: Callable[..., Installed]) -> Installed:
+    """With everything that a worker of Airflow needs, and a pipeline that has run one interval."""
+    installed = install("full", "airflow", "quality", "spark")
+    make_world(installed.place / "pipelines", planner="keep", intervals=1)
+    (installed.place / "dag_file.py").write_text(DAG_FILE.format(folder=str(installed.place / "pipelines")))
+    return installed
+
+
+def test_an_installed_package_runs_an_interval_without_the_repository(full: Installed) -> None:
+    assert "/installed/full/" in full.python("import rebalance; print(rebalance.__file__)")
+    done = full.run("rebalance", "run", "world", "--intervals", "1")
+    assert done.returncode == 0, done.stderr
+    assert "1 intervals have their results" in done.stdout
+    assert "WARNING" not in done.stdout
+    assert pl.read_delta(str(full.place / "pipelines" / "tables" / "results")).height > 0
+    assert "epoch" in full.run("rebalance", "status", "world").stdout
+
+
+def test_two_lines_in_a_dag_file_make_the_dags_and_airflow_finds_the_plugin(full: Installed) -> None:
+    code = "import dag_file; print(sorted(name for name in vars(dag_file) if name.startswith('rebalance_')))"
+    assert full.python(code) == "['rebalance_world', 'rebalance_world_maintain', 'rebalance_world_rewind']"
+    code = "from importlib.metadata import entry_points as e; print([p.load().name for p in e(group='airflow.plugins') if p.name == 'rebalance'])"
+    assert full.python(code) == "['rebalance']"
+
+
+def test_a_base_install_is_light_looks_and_simulates_and_names_the_extra_for_the_rest(
+    install: Callable[..., Installed], full: Installed
+) -> None:
+    base = install("base")
+    file = str(full.place / "pipelines" / "world.toml")
+    found = base.python(f"from importlib.util import find_spec; print([name for name in {HEAVY} if find_spec(name)])")
+    assert found == "[]"
+    for verb in (["status"], ["inspect"], ["plan", "--dry-run"]):
+        done = base.run("rebalance", verb[0], file, *verb[1:])
+        assert done.returncode == 0, done.stderr
+    done = base.run("python", "-m", "rebalance.simulate", "--tuples", "1000", "--schemes", "SG,PKG")
+    assert done.returncode == 0, done.stderr
+    done = base.run("rebalance", "run", file, "--intervals", "1")
+    assert done.returncode == 2
+    assert done.stderr.endswith("Install the extra: pip install 'rebalance[spark]'\n")
+    done = base.run("python", "-c", "from rebalance.airflow import pipelines; pipelines('.')")
+    assert "pip install 'rebalance[airflow]'" in done.stderr
