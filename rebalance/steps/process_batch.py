@@ -68,7 +68,7 @@ def process_batch(pipeline: Pipeline, interval: Interval) -> str:
         events = events_of(read_source(spark, pipeline), pipeline, interval)
         epoch = active_epoch(pipeline, interval, key_type_of(events, pipeline.source.key))
         epoch = adopted(pipeline.tables, epoch)
-        roll_back(spark, pipeline.tables, epoch)
+        roll_back(pipeline.tables, epoch)
         _check_consistency(pipeline, epoch)
         batch = Batch(pipeline, interval, epoch, load_function(pipeline.tables, epoch.function_version), spark)
         try:

@@ -11,10 +11,8 @@ import logging
 from datetime import UTC, datetime
 from typing import Any
 
-from deltalake import DeltaTable
-
 from rebalance.errors import ForeignCommitError
-from rebalance.storage.control import table_path, version
+from rebalance.storage.control import open_table, table_path, version
 from rebalance.storage.delta_log import Action, TableFiles, identity
 from rebalance.storage.epochs import Epoch, all_epochs, publish
 
@@ -71,7 +69,7 @@ def _is_ours(actions: list[Action]) -> bool:
 
 def _same_content(found: TableFiles, one: int, other: int) -> bool:
     """Whether two versions have the same columns, properties and rows in the same files: somebody has put back what was changed."""
-    tables = [DeltaTable(table_path(found.root, found.table), version=at) for at in (one, other)]
+    tables = [open_table(found.root, found.table, at) for at in (one, other)]
     if len({(table.schema().to_json(), str(sorted(table.metadata().configuration.items()))) for table in tables}) > 1:
         return False
     first, second = ({identity(add) for add in found.files_at(at).values()} for at in (one, other))

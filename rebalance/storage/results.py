@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 
-from deltalake import DeltaTable
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StringType, StructField, StructType
 
 from rebalance.errors import OperatorError
 from rebalance.pipeline.intervals import Interval
-from rebalance.storage.control import exists, table_path
+from rebalance.storage.control import exists, open_table
 from rebalance.storage.files import commit_files, write_files
 
 
@@ -40,7 +39,7 @@ def _check_schema(root: str, schema: StructType) -> None:
     """Refuse results whose columns are no longer those of the table."""
     if not exists(root, "results"):
         return
-    stored = StructType.fromJson(json.loads(DeltaTable(table_path(root, "results")).schema().to_json()))
+    stored = StructType.fromJson(json.loads(open_table(root, "results").schema().to_json()))
     ours, theirs = _types(schema), _types(stored)
     if ours != theirs:
         raise OperatorError(

@@ -25,6 +25,7 @@ FINAL = {
     "MigrationError": False,
     "LockedError": False,
     "EnvironmentMissingError": False,
+    "StoreError": False,
 }
 CLASSES = dict(inspect.getmembers(errors, inspect.isclass))
 

@@ -9,7 +9,7 @@ import stat
 import subprocess
 import sys
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import ModuleType
 
@@ -120,6 +120,51 @@ def test_the_committed_sums_are_those_of_deltas_nine_jars(tool: Callable[[str], 
     assert len(sums) == 9
     assert "io.delta_delta-spark_4.2_2.13-4.4.0.jar" in sums
     assert all(len(digest) == 64 for digest in sums.values())
+
+
+def test_the_committed_sums_for_s3_are_those_of_its_packages_and_the_page_names_them(
+    tool: Callable[[str], ModuleType], project: Path
+) -> None:
+    sums = tool("java_and_jars").expected_sums(tool("java_and_jars").S3_SUMS)
+    page = (project / "docs" / "object_stores.md").read_text()
+    for package in environment.S3_PACKAGES:
+        group, name, version = package.split(":")
+        assert f"{group}_{name}-{version}.jar" in sums
+        assert f'"{package}"' in page
+    assert f"{len(sums)} jars" in page
+
+
+def test_packages_that_were_fetched_are_taken_from_the_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(environment, "PACKAGES", tmp_path)
+    monkeypatch.setattr(environment, "fetch", lambda packages, ivy, home: _put_jar(ivy, packages))
+    assert environment.package_jars([], tmp_path) == []
+    (jar,) = environment.package_jars(["g:a:1", "g:b:1"], tmp_path)
+    assert jar.read_text() == "g:a:1 g:b:1"
+    monkeypatch.setattr(environment, "fetch", None)
+    assert environment.package_jars(["g:b:1", "g:a:1"], tmp_path) == [jar]
+    # Nothing else is left there.
+    assert list(tmp_path.iterdir()) == [jar.parent]
+
+
+def _put_jar(ivy: Path, packages: Sequence[str]) -> None:
+    (ivy / "jars").mkdir()
+    (ivy / "jars" / "some.jar").write_text(" ".join(packages))
+
+
+def test_a_package_that_cannot_be_fetched_is_named_with_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(environment, "PACKAGES", tmp_path / "packages")
+    monkeypatch.setattr(environment, "use_java", lambda: None)
+    submit = tmp_path / "bin" / "spark-submit"
+    submit.parent.mkdir()
+    submit.write_text("#!/bin/sh\necho 'unresolved dependency: g#a;1: not found' >&2\nexit 1\n")
+    submit.chmod(0o755)
+    with pytest.raises(
+        EnvironmentMissingError, match=r"could not fetch g:a:1 \(.*not found.*spark\.jars\.repositories"
+    ):
+        environment.package_jars(["g:a:1"], tmp_path)
+    assert list((tmp_path / "packages").iterdir()) == []
 
 
 def test_the_wrapper_drops_only_the_module_that_the_fetched_java_lacks(
