@@ -60,6 +60,8 @@ log = logging.getLogger("rebalance")
 def process_batch(pipeline: Pipeline, interval: Interval) -> str:
     """Process one interval; returns what was done in a sentence."""
     with writer_lock(pipeline.tables):
+        # Before anything is looked at: whatever another process commits from here on is noticed.
+        results_version = control.version(pipeline.tables, "results")
         done = processed(pipeline.tables, interval.id)
         if done:
             return _done_already(pipeline, interval, done)
@@ -70,7 +72,8 @@ def process_batch(pipeline: Pipeline, interval: Interval) -> str:
         epoch = adopted(pipeline.tables, epoch)
         roll_back(pipeline.tables, epoch)
         _check_consistency(pipeline, epoch)
-        batch = Batch(pipeline, interval, epoch, load_function(pipeline.tables, epoch.function_version), spark)
+        function = load_function(pipeline.tables, epoch.function_version)
+        batch = Batch(pipeline, interval, epoch, function, spark, results_version)
         try:
             batch.run(events)
         except PySparkException as error:
@@ -87,6 +90,8 @@ class Batch:
     epoch: Epoch
     function: PartitionFunction
     spark: SparkSession
+    #: Of the table `results`, when the step began; -1 before it exists.
+    results_version: int
     work: ChannelWork = field(init=False)
     state_version: int = field(init=False)
 
@@ -168,7 +173,7 @@ class Batch:
         root, kept = self.pipeline.tables, 0
         self.state_version = self.epoch.state_version
         before = head_version(root)
-        write_results(frames.results, root, self.interval, confirm=self._still_active)
+        write_results(frames.results, root, self.interval, before=self.results_version, confirm=self._still_active)
         checkpoint("process_batch: results written")
         if self._keeps_state:
             needed = self.interval.id if self.folds else self._oldest(self.interval.shifted(1))

@@ -30,7 +30,7 @@ def adopted(root: str, epoch: Epoch, *, dry_run: bool = False) -> Epoch:
         return epoch
     found = TableFiles(root, "state")
     entries = {number: found.actions(number) for number in range(published + 1, head + 1)}
-    foreign = {number: actions for number, actions in entries.items() if not _is_ours(actions)}
+    foreign = {number: actions for number, actions in entries.items() if not is_ours(actions)}
     if not foreign or _same_content(found, epoch.state_version, head):
         return epoch
     changing = [number for number, actions in foreign.items() if _changes_data(actions)]
@@ -57,7 +57,7 @@ def adopted(root: str, epoch: Epoch, *, dry_run: bool = False) -> Epoch:
     )
 
 
-def _is_ours(actions: list[Action]) -> bool:
+def is_ours(actions: list[Action]) -> bool:
     """Whether a commit names the verb that made it: delta-rs stores it as it is, Spark as a text."""
     info = _info(actions)
     try:

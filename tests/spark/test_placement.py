@@ -39,7 +39,9 @@ def batch_of_next_interval(spark: SparkSession, pipeline: Pipeline) -> tuple[Bat
     assert isinstance(epoch, Epoch)
     function = load_function(pipeline.tables, epoch.function_version)
     own, following = placing_session(spark), next_interval(pipeline)
-    return Batch(pipeline, following, epoch, function, own), events_of(read_source(own, pipeline), pipeline, following)
+    return Batch(pipeline, following, epoch, function, own, -1), events_of(
+        read_source(own, pipeline), pipeline, following
+    )
 
 
 def test_the_session_of_placed_work_has_the_settings_made_so_far_and_keeps_its_own_to_itself(
