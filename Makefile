@@ -11,7 +11,7 @@ KILLS ?= 1000
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
 
-setup: ## Python environment, Java and Delta's jars; the others call it
+setup: ## Python environment, Java, Delta's jars and those for S3; the others call it
 	@$(PYTHON3) tools/python_env.py
 	@$(PYTHON) tools/java_and_jars.py
 

@@ -22,9 +22,12 @@ __version__ = "0.1.0"
 
 def open(root: str, epoch: int | None = None) -> Opened:  # noqa: A001 - reads as rebalance.open
     """A pipeline's tables at the active epoch, or at an earlier one by its number. Starts no Spark."""
-    from rebalance.storage.reader import open_tables
+    from pathlib import Path
 
-    return open_tables(root, epoch)
+    from rebalance.storage.reader import open_tables
+    from rebalance.stores.places import qualified
+
+    return open_tables(qualified(root, Path.cwd()), epoch)
 
 
 def route(df: DataFrame, function: PartitionFunction, key: str = "key") -> DataFrame:

@@ -95,6 +95,10 @@ class LockedError(RebalanceError):
     """Another process is writing to the same tables."""
 
 
+class StoreError(RebalanceError):
+    """An object store does not answer, or does not let us in."""
+
+
 class EnvironmentMissingError(RebalanceError):
     """Something outside Python is missing: Java, Delta's jars, disk space."""
 

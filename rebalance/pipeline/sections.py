@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, Literal, get_args, get_origin
+from typing import Annotated, Any, Literal, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
@@ -331,6 +331,10 @@ class SparkSection(Section):
         10.0,
         ge=0,
         description="Minutes for which a task in Airflow leaves its JVM to the next, on local masters; 0 = off.",
+    )
+    packages: tuple[Annotated[str, Field(pattern=r"^[\w.-]+:[\w.-]+:[\w.-]+$")], ...] = Field(
+        (),
+        description="Maven packages (group:artifact:version) whose jars Spark needs beside Delta's, for example for S3; docs/object_stores.md. Fetched once.",
     )
     settings: dict[str, str] = Field(
         default_factory=dict, description="Any spark.* setting; yours win over our defaults."

@@ -19,7 +19,6 @@ from html import escape
 from pathlib import Path
 from typing import Any, get_args
 
-from rebalance.errors import ConfigError
 from rebalance.pipeline.file import Pipeline
 from rebalance.pipeline.intervals import Interval
 from rebalance.quality.runs import Outcome, outcome_of
@@ -42,12 +41,7 @@ body {{ font-family: sans-serif; margin: 2rem; }} td, th {{ padding: 0.2rem 1rem
 
 def docs_index(pipeline: Pipeline) -> Path:
     """The first page of the pipeline's Data Docs."""
-    folder = pipeline.quality.docs or f"{pipeline.tables}/_quality"
-    if "://" in folder:
-        raise ConfigError(
-            f"Data Docs need a local folder, and {folder} is none. Set quality.docs to a folder on this machine."
-        )
-    return Path(folder) / "index.html"
+    return Path(pipeline.quality.docs or f"{pipeline.tables}/_quality") / "index.html"
 
 
 def write_docs(pipeline: Pipeline, interval: Interval, checked: Sequence[Checked]) -> None:

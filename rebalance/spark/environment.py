@@ -1,19 +1,20 @@
-"""What Spark needs from outside Python: a Java and Delta's jars. Finds them and says what is missing; jars are fetched if need be.
+"""What Spark needs from outside Python: a Java and jars. Finds them and says what is missing; jars are fetched if need be.
 
 Standard library only: the set-up asks the same questions before anything else runs.
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator, Mapping, MutableMapping
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from pathlib import Path
 
 from rebalance.errors import EnvironmentMissingError
-from rebalance.spark.jars import COORDINATES, fetched_jars, wrong_jars
+from rebalance.spark.jars import COORDINATES, S3_PACKAGES, S3_SUMS, are_missing, fetched_jars
 
 #: Spark 4.2 starts on this version or a later one.
 OLDEST_JAVA = 17
@@ -32,6 +33,8 @@ CACHE = cache_folder(Path(__file__).resolve().parents[1])
 OWN_JAVA_HOME = CACHE / "java"
 #: Delta's jars, as Spark's own resolver left them.
 OWN_JARS = CACHE / "ivy" / "jars"
+#: Where the jars of other packages are kept, a folder for each list of packages.
+PACKAGES = CACHE / "packages"
 #: Environment variable with a folder of Delta's jars; `provided` when Spark has them on its class path already.
 JARS_VARIABLE = "REBALANCE_JARS"
 PROVIDED = "provided"
@@ -89,7 +92,7 @@ def delta_jars(spark_home: Path, environ: Mapping[str, str] = os.environ) -> lis
     if wanted == PROVIDED or (not wanted and any((spark_home / "jars").glob("*delta-spark*.jar"))):
         return []
     if not wanted:
-        if wrong_jars(OWN_JARS):
+        if are_missing(OWN_JARS):
             # Spark's resolver is a Java program too.
             use_java()
         return fetched_jars(OWN_JARS, spark_home)
@@ -100,3 +103,18 @@ def delta_jars(spark_home: Path, environ: Mapping[str, str] = os.environ) -> lis
             "if Spark has them on its class path; or unset it, and they are fetched."
         )
     return jars
+
+
+def packages_folder(packages: Sequence[str]) -> Path:
+    """Where the jars of these packages are kept."""
+    return PACKAGES / hashlib.sha256(",".join(sorted(packages)).encode()).hexdigest()[:16]
+
+
+def package_jars(packages: Sequence[str], spark_home: Path) -> list[Path]:
+    """The jars of Maven packages and of what they need, fetched if they are not in the cache; those for S3 as this package knows them."""
+    if not packages:
+        return []
+    folder, sums = packages_folder(packages), S3_SUMS if set(packages) == set(S3_PACKAGES) else None
+    if are_missing(folder, sums):
+        use_java()
+    return fetched_jars(folder, spark_home, packages, sums)

@@ -35,7 +35,6 @@ from rebalance.spark.fingerprint import (
 )
 from rebalance.spark.small_move import SmallRows, fits
 from rebalance.spark.state_log import DataFile, StateLog, files_at, state_log
-from rebalance.storage.control import table_path
 from rebalance.storage.schemas import arrow_key
 
 #: Beside a state's own columns, which may have any plain name.
@@ -80,12 +79,11 @@ def move_rows(
 ) -> Moved:
     """Move the rows of keys from the state's newest version, which is `version`, in one verified commit.
 
-    `metadata` names the plan, in the commit's history and, with the version, as its transaction id. `held_bytes` is what the keys hold by
+    `metadata` names the plan in the commit's history. `held_bytes` is what the keys hold by
     the statistics, if that is known: little goes through the driver, which is faster. `moment` is told when the moves are
     checked and when the rows are moved.
     """
-    settings = {"spark.databricks.delta.commitInfo.userMetadata": metadata}
-    with state_log(spark, table_path(root, "state"), settings) as log:
+    with state_log(spark, root) as log:
         if log.version != version:
             raise MigrationError(
                 f"the state is at version {log.version}, the move was to start from {version}. Nothing was moved. Run the step again."
@@ -96,7 +94,7 @@ def move_rows(
             moment("moves checked")
             if not planned.num_rows:
                 return Moved(version, 0, 0)
-            committed = log.commit(migration.change(), f"{metadata} on version {version}")
+            committed = log.commit(migration.change(), metadata)
         finally:
             migration.release()
         moment("rows moved")

@@ -19,7 +19,6 @@ from rebalance.errors import MigrationError
 from rebalance.spark.fingerprint import ROLLED_BACK, check_commit, check_kept, per_partition
 from rebalance.spark.move import compact
 from rebalance.spark.state_log import DataFile, state_log
-from rebalance.storage.control import table_path
 from rebalance.storage.delta_log import hidden_rows
 
 #: A lone file is written anew if it hides at least this share of its rows.
@@ -65,9 +64,7 @@ def rewrite(
 ) -> Rewritten:
     """Write partitions of the state's newest version, which is `version`, anew, in one verified commit that changes no data."""
     comment = json.dumps({"verb": "maintain"})
-    with state_log(
-        spark, table_path(root, "state"), {"spark.databricks.delta.commitInfo.userMetadata": comment}
-    ) as log:
+    with state_log(spark, root) as log:
         if log.version != version:
             raise MigrationError(
                 f"the state is at version {log.version}, it was to be rewritten from {version}. Nothing was done. Run maintain again."
@@ -78,7 +75,7 @@ def rewrite(
         before = per_partition(rows)
         actions = log.replace(old.values(), compact(rows, len(partitions)))
         moment("files written")
-        committed = log.commit(actions, f"{comment} on version {version}", changes_data=False)
+        committed = log.commit(actions, comment, changes_data=False)
         moment("state rewritten")
         if not version + 1 == committed == log.newest:
             raise MigrationError(

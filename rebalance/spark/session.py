@@ -8,23 +8,28 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import rebalance
-from rebalance.errors import extras_named
+from rebalance.errors import EnvironmentMissingError, extras_named
 from rebalance.pipeline.sections import SparkSection
 from rebalance.spark import warm
 from rebalance.spark.defaults import brings_delta, joined, spark_defaults
-from rebalance.spark.environment import delta_jars, use_java
+from rebalance.spark.environment import delta_jars, package_jars, use_java
+from rebalance.spark.jars import S3_PACKAGES
 from rebalance.spark.resources import Watch, has_ended
+from rebalance.stores.places import is_remote, is_secret, spark_settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from rebalance.pipeline.file import Pipeline
 
+#: What Spark hands on to the file systems.
+_HADOOP = "spark.hadoop."
 _DELTA_EXTENSION = "io.delta.sql.DeltaSparkSessionExtension"
 
 #: Where Linux says how much memory a container may use, old and new.
@@ -69,18 +74,59 @@ def spark_session(pipeline: Pipeline | None = None) -> SparkSession:
         from pyspark import SparkContext
         from pyspark.sql import SparkSession
 
-    asked: dict[str, Any] = dict(pipeline.spark.settings) if pipeline else {}
+    asked = _asked(pipeline) if pipeline else {}
     if has_ended() and SparkSession._instantiatedSession is not None:
         SparkSession._instantiatedSession.stop()
     # Not the "active" session: that may be one that a step has opened for its own settings.
     if SparkContext._active_spark_context is not None and SparkSession._instantiatedSession is not None:
-        return SparkSession.builder.config(map=asked).getOrCreate()
-    settings, submitted = _settings(pipeline, asked)
-    session = _start(settings, submitted)
-    if not settings["spark.master"].startswith("local"):
-        limits = pipeline.spark if pipeline else SparkSection()
-        Watch(session.sparkContext, settings["spark.master"], 60 * limits.resources_timeout_minutes).start()
+        own = {name: value for name, value in asked.items() if not name.startswith(_HADOOP)}
+        session = SparkSession.builder.config(map=dict(own)).getOrCreate()
+        _tell_hadoop(session, asked)
+    else:
+        settings, submitted = _settings(pipeline, asked)
+        session = _start(settings, submitted, pipeline.spark.packages if pipeline else ())
+        if not settings["spark.master"].startswith("local"):
+            limits = pipeline.spark if pipeline else SparkSection()
+            Watch(session.sparkContext, settings["spark.master"], 60 * limits.resources_timeout_minutes).start()
+    if pipeline:
+        for path in (pipeline.tables, pipeline.source.path):
+            _require_file_system(session, path)
     return session
+
+
+def _asked(pipeline: Pipeline) -> dict[str, str]:
+    """The pipeline file's settings, and what of its stores only the environment says."""
+    own = pipeline.spark.settings
+    return {**spark_settings(pipeline.source.path, own), **spark_settings(pipeline.tables, own), **own}
+
+
+def _tell_hadoop(session: SparkSession, settings: dict[str, str]) -> None:
+    """Settings of file systems, to a session that runs already: Spark hands them on only when it starts."""
+    hadoop: Any = session.sparkContext._jsc.hadoopConfiguration()
+    for name, value in settings.items():
+        if name.startswith(_HADOOP):
+            hadoop.set(name.removeprefix(_HADOOP), value)
+
+
+def _require_file_system(session: SparkSession, path: str) -> None:
+    """Refuse to start work on a place that this Spark has no classes for."""
+    from py4j.protocol import Py4JJavaError
+
+    scheme = path.partition("://")[0] if is_remote(path) else "file"
+    jvm: Any = session.sparkContext._jvm
+    hadoop: Any = session.sparkContext._jsc.hadoopConfiguration()
+    try:
+        jvm.org.apache.hadoop.fs.FileSystem.getFileSystemClass(scheme, hadoop)
+    except Py4JJavaError:
+        named = (
+            ", ".join(f'"{package}"' for package in S3_PACKAGES)
+            if scheme == "s3a"
+            else "those of docs/object_stores.md"
+        )
+        raise EnvironmentMissingError(
+            f"this Spark cannot reach {scheme}://: it has not the jars for it. Nothing was done. Set [spark] packages = [{named}]; "
+            "a Spark that runs in this process already gets no jars, start a new one."
+        ) from None
 
 
 def own_session(spark: SparkSession, settings: dict[str, str]) -> SparkSession:
@@ -133,7 +179,7 @@ def _settings(pipeline: Pipeline | None, asked: dict[str, str]) -> tuple[dict[st
     return joined(DEFAULTS, local, told, named, asked), submitted
 
 
-def _start(settings: dict[str, str], submitted: bool) -> SparkSession:
+def _start(settings: dict[str, str], submitted: bool, packages: Sequence[str]) -> SparkSession:
     from pyspark import SparkConf, cloudpickle
     from pyspark.find_spark_home import _find_spark_home
     from pyspark.sql import SparkSession
@@ -142,16 +188,19 @@ def _start(settings: dict[str, str], submitted: bool) -> SparkSession:
     cloudpickle.register_pickle_by_value(rebalance)  # type: ignore[no-untyped-call]
     _choose_python(settings)
     spark_home = Path(_find_spark_home())
-    if not brings_delta(settings):
-        jars = delta_jars(spark_home)
-        if jars:
-            settings = joined(settings, {"spark.jars": ",".join(map(str, jars))})
-            if submitted:
-                _extend_class_path(jars)
+    jars = [] if brings_delta(settings) else delta_jars(spark_home)
+    jars += package_jars(packages, spark_home)
+    if jars:
+        settings = joined(settings, {"spark.jars": ",".join(map(str, jars))})
+        if submitted:
+            _extend_class_path(jars)
     if not submitted and not warm.attach(settings, spark_home):
         use_java()
-    conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
+    # PySpark starts its JVM with all settings as arguments, which everybody on the machine can read.
+    secrets = {name: value for name, value in settings.items() if is_secret(name)}
+    conf = SparkConf(loadDefaults=False).setAll([pair for pair in settings.items() if pair[0] not in secrets])
     session = SparkSession.builder.config(conf=conf).getOrCreate()
+    _tell_hadoop(session, secrets)
     if "spark.log.level" not in settings and settings["spark.master"].startswith("local"):
         session.sparkContext.setLogLevel("ERROR")
     return session

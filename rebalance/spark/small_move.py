@@ -14,14 +14,13 @@ from uuid import uuid4
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.fs as pa_fs
 import pyarrow.parquet as pq
-from deltalake.fs import DeltaStorageHandler
 from pyspark.sql import DataFrame
 from pyspark.sql.types import ArrayType, MapType, StructType
 
 from rebalance.errors import MigrationError
 from rebalance.spark.fingerprint import ROLLED_BACK, halves, row_hash
+from rebalance.stores.access import filesystem
 
 #: Of the moved rows, by the statistics.
 MOST_BYTES = 32 << 20
@@ -62,7 +61,7 @@ class SmallRows:
 
     def write(self, table_path: str) -> list[dict[str, Any]]:
         """Write one file for each partition of the table, sorted by key; returns their entries in the log."""
-        files, entries = _filesystem(table_path), []
+        files, entries = filesystem(table_path), []
         places = self._moved.group_by(list(_PLACE)).aggregate([]).sort_by([(name, "ascending") for name in _PLACE])
         for place in places.to_pylist():
             here = pc.and_(*(pc.equal(self._moved[name], value) for name, value in place.items()))
@@ -87,7 +86,7 @@ class SmallRows:
 
     def check(self, table_path: str, new: list[dict[str, Any]]) -> None:
         """Refuse new files in which a row is missing, doubled, changed or in another partition of the table."""
-        files = _filesystem(table_path)
+        files = filesystem(table_path)
         wrong = self._written.keys() - {add["path"] for add in new}
         for add in new:
             path, written = add["path"], self._written.get(add["path"])
@@ -104,10 +103,6 @@ class SmallRows:
 
 def _folder(place: Mapping[str, Any]) -> str:
     return "/".join(f"{name}={place[name]}" for name in _PLACE)
-
-
-def _filesystem(table_path: str) -> pa_fs.FileSystem:
-    return pa_fs.PyFileSystem(DeltaStorageHandler(table_path))
 
 
 def _same(found: pa.Table, written: pa.Table) -> bool:

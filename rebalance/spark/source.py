@@ -8,18 +8,20 @@ from functools import partial, reduce
 from operator import and_, or_
 
 from delta.tables import DeltaTable
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, DataFrameReader, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, DoubleType, LongType, StructField, StructType
 
-from rebalance.errors import SourceError
+from rebalance.errors import SourceError, StoreError
 from rebalance.pipeline.file import Pipeline
 from rebalance.pipeline.intervals import Interval, parse_start
 from rebalance.pipeline.partitions import Partitions
 from rebalance.spark.folders import Folders
 from rebalance.spark.routing import SALT
 from rebalance.storage.epochs import current_epoch
+from rebalance.stores.places import for_spark, is_remote
 
 #: Numbers by their widest type, which files of all narrower ones can be read as.
 _WIDEST: dict[str, DataType] = {
@@ -57,6 +59,14 @@ def _checked(pipeline: Pipeline, read: Callable[[], DataFrame]) -> DataFrame:
         events = read()
     except AnalysisException as error:
         raise _unreadable(pipeline, str(error).splitlines()[0]) from error
+    except Py4JJavaError as error:
+        if not is_remote(pipeline.source.path or ""):
+            raise
+        said = str(error.java_exception.getMessage()).splitlines()[0]
+        raise StoreError(
+            f"the events at {pipeline.source.path} cannot be reached: {said}. Nothing was done. Check source.path, and the store's "
+            "credentials and endpoint (docs/object_stores.md)."
+        ) from None
     _check_columns(events, pipeline)
     return events
 
@@ -72,8 +82,8 @@ def _unreadable(pipeline: Pipeline, why: str) -> SourceError:
 def _read_files(spark: SparkSession, pipeline: Pipeline, span: Interval) -> DataFrame:
     source = pipeline.source
     if not source.partitions:
-        return _load(spark, pipeline, [source.path])
-    folders = Folders(spark, source.path, Partitions(source.partitions))
+        return _load(spark, pipeline, [for_spark(source.path)])
+    folders = Folders(spark, for_spark(source.path), Partitions(source.partitions))
     own = folders.of(span)
     if own:
         return _load(spark, pipeline, own)
@@ -88,7 +98,7 @@ def _load(spark: SparkSession, pipeline: Pipeline, paths: Sequence[str]) -> Data
     source = pipeline.source
     reader = spark.read.format(source.format)
     if source.partitions:
-        reader = reader.option("basePath", source.path)
+        reader = reader.option("basePath", for_spark(source.path))
     if source.format in ("csv", "json"):
         # Types are given, so a value that does not fit one must not silently become null.
         reader = (
@@ -126,9 +136,13 @@ def _read_delta(spark: SparkSession, pipeline: Pipeline, span: Interval) -> Data
 def _delta_table(spark: SparkSession, pipeline: Pipeline, *, pinned: bool = False) -> DataFrame:
     source, reader = pipeline.source, spark.read.format("delta")
     if pinned:
-        table = DeltaTable.forPath(spark, source.path) if source.path else DeltaTable.forName(spark, source.table)
+        table = (
+            DeltaTable.forPath(spark, for_spark(source.path))
+            if source.path
+            else DeltaTable.forName(spark, source.table)
+        )
         reader = reader.option("versionAsOf", table.history(1).collect()[0]["version"])
-    events = reader.load(source.path) if source.path else reader.table(source.table)
+    events = reader.load(for_spark(source.path)) if source.path else reader.table(source.table)
     missing = [column for column in source.partitions if column not in events.columns]
     if missing:
         raise SourceError(

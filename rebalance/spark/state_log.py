@@ -19,6 +19,9 @@ import numpy.typing as npt
 from pyspark.sql import DataFrame, SparkSession
 
 from rebalance.spark.session import own_session
+from rebalance.storage.control import table_path
+from rebalance.storage.entries import commit_entry
+from rebalance.stores.places import for_spark
 
 _DELTA = "org.apache.spark.sql.delta"
 
@@ -51,14 +54,14 @@ class DataFile:
 
 
 @contextmanager
-def state_log(spark: SparkSession, path: str, settings: dict[str, str]) -> Iterator[StateLog]:
-    """The table's log in a session of its own, in which these settings hold: they would leak into later writes otherwise."""
-    own = own_session(spark, {"spark.sql.adaptive.enabled": "false", **settings})
+def state_log(spark: SparkSession, root: str) -> Iterator[StateLog]:
+    """The state's log in a session of its own, whose settings would leak into later writes otherwise."""
+    own = own_session(spark, {"spark.sql.adaptive.enabled": "false"})
     sessions = getattr(_jvm(spark), "org.apache.spark.sql.SparkSession")
     # Delta's parts take the session that is active in the thread.
     sessions.setActiveSession(own._jsparkSession)
     try:
-        yield StateLog(own, path)
+        yield StateLog(own, root)
     finally:
         sessions.setActiveSession(spark._jsparkSession)
 
@@ -66,9 +69,11 @@ def state_log(spark: SparkSession, path: str, settings: dict[str, str]) -> Itera
 class StateLog:
     """One transaction on the table, from the version that is the newest when it is made."""
 
-    def __init__(self, spark: SparkSession, path: str) -> None:
+    def __init__(self, spark: SparkSession, root: str) -> None:
         self.spark = spark
-        self.path = path
+        self.root = root
+        self.path = table_path(root, "state")
+        path = for_spark(self.path)
         self._jvm = _jvm(spark)
         self._classes: dict[str, Any] = {}
         self._conf = spark._jsparkSession.sessionState().newHadoopConf()
@@ -96,7 +101,7 @@ class StateLog:
         """The files of some channels, by path."""
         kernel = self._jvm.io.delta.kernel
         engine = kernel.defaults.engine.DefaultEngine.create(self._conf)
-        snapshot = kernel.Table.forPath(engine, self.path).getSnapshotAsOfVersion(engine, self.version)
+        snapshot = kernel.Table.forPath(engine, for_spark(self.path)).getSnapshotAsOfVersion(engine, self.version)
         wanted, to_json = set(channels), kernel.defaults.internal.json.JsonUtils.rowToJson
         found: dict[str, DataFile] = {}
         batches = snapshot.getScanBuilder().build().getScanFiles(engine, True)
@@ -173,14 +178,15 @@ class StateLog:
             *(self._action({"add": file.add}).removeWithTimestamp(now, False) for file in files),
         ]
 
-    def commit(self, actions: list[Any], transaction_id: str, *, changes_data: bool = True) -> int:
-        """Make the changes the table's next version, and return it."""
-        mark = self._action({"txn": {"appId": transaction_id, "version": 1}})
-        if changes_data:
-            operation = self._of(f"{_DELTA}.DeltaOperations$Update")(self._none())
-        else:
-            operation = self._object(f"{_DELTA}.DeltaOperations$ManualUpdate")
-        return int(self._transaction.commit(self._seq([mark, *actions]), operation))
+    def commit(self, actions: list[Any], comment: str, *, changes_data: bool = True) -> int:
+        """Make the changes the very next version of the table, or none, and return it.
+
+        Not by Delta's transaction, which on some stores overwrites what somebody else has committed.
+        """
+        entries = [json.loads(action.json()) for action in actions]
+        operation = "UPDATE" if changes_data else "Manual Update"
+        commit_entry(self.root, "state", self.version + 1, entries, operation=operation, comment=comment)
+        return self.version + 1
 
     def actions(self, version: int) -> list[dict[str, Any]]:
         """What a version's entry in the log says, read from storage."""

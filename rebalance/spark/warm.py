@@ -24,6 +24,7 @@ from urllib.parse import unquote, urlsplit
 from rebalance.errors import RebalanceError
 from rebalance.spark.environment import use_java
 from rebalance.spark.warm_jvm import WarmJvm
+from rebalance.stores.places import is_secret
 
 log = logging.getLogger("rebalance")
 
@@ -99,7 +100,8 @@ def warm_folder() -> Path:
 
 def _command(settings: Mapping[str, str], spark_home: Path) -> list[str]:
     """As PySpark starts its JVM."""
-    given = [word for name, value in settings.items() for word in ("--conf", f"{name}={value}")]
+    shown = {name: value for name, value in settings.items() if not is_secret(name)}
+    given = [word for name, value in shown.items() for word in ("--conf", f"{name}={value}")]
     asked = shlex.split(os.environ.get("PYSPARK_SUBMIT_ARGS", "pyspark-shell"))
     return [str(spark_home / "bin" / "spark-submit"), *given, *asked]
 

@@ -79,7 +79,7 @@ def _rewrite_state(pipeline: Pipeline, dry_run: bool) -> Iterator[str]:
         from rebalance.storage.state import head_version, roll_back
 
         spark = spark_session(pipeline)
-        roll_back(spark, root, epoch)
+        roll_back(root, epoch)
         done = rewrite(
             spark,
             root,

@@ -146,7 +146,7 @@ class Migration:
         from rebalance.storage.state import head_version, roll_back
 
         root, spark = self.pipeline.tables, spark_session(self.pipeline)
-        roll_back(spark, root, epoch)
+        roll_back(root, epoch)
         checkpoint("migrate_state: rolled back")
         moved = move_rows(
             spark,

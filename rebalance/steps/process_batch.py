@@ -65,6 +65,8 @@ log = logging.getLogger("rebalance")
 def process_batch(pipeline: Pipeline, interval: Interval) -> str:
     """Process one interval; returns what was done in a sentence."""
     with writer_lock(pipeline.tables):
+        # Before anything is looked at: whatever another process commits from here on is noticed.
+        results_version = control.version(pipeline.tables, "results")
         done = processed(pipeline.tables, interval.id)
         if done:
             return _done_already(pipeline, interval, done)
@@ -74,9 +76,10 @@ def process_batch(pipeline: Pipeline, interval: Interval) -> str:
         events = events_of(source, pipeline, interval)
         epoch = active_epoch(pipeline, interval, key_type_of(events, pipeline.source.key))
         epoch = adopted(pipeline.tables, epoch)
-        roll_back(spark, pipeline.tables, epoch)
+        roll_back(pipeline.tables, epoch)
         _check_consistency(pipeline, epoch)
-        batch = Batch(pipeline, interval, epoch, load_function(pipeline.tables, epoch.function_version), spark)
+        function = load_function(pipeline.tables, epoch.function_version)
+        batch = Batch(pipeline, interval, epoch, function, spark, results_version)
         batch.events = counted_for_later(source, pipeline, interval)
         if pipeline.source.on_bad_rows == "quarantine":
             batch.bad_rows = put_aside(source, pipeline, interval, confirm=batch.still_active)
@@ -97,6 +100,8 @@ class Batch:
     epoch: Epoch
     function: PartitionFunction
     spark: SparkSession
+    #: Of the table `results`, when the step began; -1 before it exists.
+    results_version: int
     #: How many events there were, to tell those that come later; None: it is not watched.
     events: int | None = None
     #: How many rows were put aside, by reason.
@@ -182,7 +187,7 @@ class Batch:
         root, kept = self.pipeline.tables, 0
         self.state_version = self.epoch.state_version
         before = head_version(root)
-        write_results(frames.results, root, self.interval, confirm=self.still_active)
+        write_results(frames.results, root, self.interval, before=self.results_version, confirm=self.still_active)
         checkpoint("process_batch: results written")
         if self._keeps_state:
             needed = self.interval.id if self.folds else self._oldest(self.interval.shifted(1))

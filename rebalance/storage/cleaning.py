@@ -2,8 +2,8 @@
 
 A table keeps its versions from one on, the oldest that is needed: of the state, the oldest that a served epoch names, and of every table,
 the one that was the newest some time ago, for those who still read it. All files that these versions name stay, published or not, and
-so do the log's entries from the last checkpoint before them. The caller holds the writer lock: nobody else adds files meanwhile; where there
-are no locks, a file is only taken if it is old.
+so do the log's entries from the last checkpoint before them. The caller holds the writer lock: nobody else adds files meanwhile; and a
+file is only taken if it is old.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from deltalake import DeltaTable
-
-from rebalance.storage.control import table_path
+from rebalance.storage.control import open_table, table_path
 from rebalance.storage.delta_log import FOLDER, StoredFile, TableFiles
+from rebalance.storage.lock import require_lock
+from rebalance.stores.places import is_remote
 
 #: A log gets a checkpoint when this many entries have come since the last one: reading a version reads all of them.
 CHECKPOINT_AFTER = 10
 _ENTRY = re.compile(rf"{FOLDER}/\.?(\d{{20}})\.")
-_UNFINISHED = re.compile(rf"{FOLDER}/(?:[^/]*\.tmp(?:\.crc)?|_commit_[^/]*)")
+_UNFINISHED = re.compile(rf"{FOLDER}/(?:[^/]*\.tmp(?:\.crc)?|_commit_[^/]*|[^/]*#\d+)")
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ def clean(
     files = _unnamed(found, oldest, unused_since)
     if not dry_run:
         for version in wanted:
-            DeltaTable(table_path(root, table), version=version).create_checkpoint()
+            open_table(root, table, version).create_checkpoint()
         moment("checkpoints made")
         _remove(found, files)
         _remove_empty_folders(root, table)
@@ -115,13 +115,14 @@ def _entries(found: TableFiles, checkpoint: int) -> list[StoredFile]:
 
 def _remove(found: TableFiles, files: Sequence[StoredFile]) -> None:
     for file in files:
+        require_lock(found.root)
         found.store.delete_file(file.path)
 
 
 def _remove_empty_folders(root: str, table: str) -> None:
     """Object stores have no folders; on a disk those without files are left over."""
     path = table_path(root, table)
-    if "://" in path:
+    if is_remote(path):
         return
     for folder, _, _ in os.walk(path, topdown=False):
         if Path(folder) != Path(path) and FOLDER not in Path(folder).parts and not os.listdir(folder):

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -16,7 +15,10 @@ from deltalake import CommitProperties, DeltaTable, QueryBuilder, Schema, write_
 from deltalake.exceptions import CommitFailedError, DeltaError
 
 from rebalance.partition import KeyType
+from rebalance.storage.lock import require_lock
 from rebalance.storage.schemas import SCHEMAS, has_own_keys, schema_of
+from rebalance.stores.access import delta_table, is_table, make_folder, require_reachable
+from rebalance.stores.places import options_of
 
 Value = str | int
 #: A control table is compacted every this many commits, so that reading it does not slow down with the intervals.
@@ -34,12 +36,18 @@ def table_path(root: str, table: str) -> str:
 
 def exists(root: str, table: str) -> bool:
     """Whether the table has been written yet."""
-    return DeltaTable.is_deltatable(table_path(root, table))
+    require_reachable(root)
+    return is_table(table_path(root, table))
+
+
+def open_table(root: str, table: str, version: int | None = None) -> DeltaTable:
+    """A table of the pipeline, at its newest version or an earlier one."""
+    return delta_table(table_path(root, table), version)
 
 
 def version(root: str, table: str) -> int:
     """The table's newest version; -1 before it exists."""
-    return int(DeltaTable(table_path(root, table)).version()) if exists(root, table) else -1
+    return int(open_table(root, table).version()) if exists(root, table) else -1
 
 
 def has_rows(root: str, table: str, interval_id: str) -> bool:
@@ -60,7 +68,7 @@ def read(root: str, table: str, *, columns: Sequence[str] | None = None, **where
     chosen = ", ".join(f'"{column}"' for column in columns) if columns else "*"
     wanted = " AND ".join(f'"{column}" IN ({literals(value)})' for column, value in where.items())
     query = f"SELECT {chosen} FROM t" + (f" WHERE {wanted}" if wanted else "")
-    found = QueryBuilder().register("t", DeltaTable(table_path(root, table))).execute(query)
+    found = QueryBuilder().register("t", open_table(root, table)).execute(query)
     return _plain_text(pa.RecordBatchReader.from_stream(found).read_all())
 
 
@@ -69,7 +77,7 @@ def largest(root: str, table: str, column: str, *, below: Value | None = None) -
     if not exists(root, table):
         return None
     wanted = "" if below is None else f' WHERE "{column}" < {literals(below)}'
-    found = QueryBuilder().register("t", DeltaTable(table_path(root, table)))
+    found = QueryBuilder().register("t", open_table(root, table))
     query = f'SELECT max("{column}") AS largest FROM t{wanted}'
     return pa.RecordBatchReader.from_stream(found.execute(query)).read_all()["largest"][0].as_py()
 
@@ -116,9 +124,12 @@ def create(root: str, table: str) -> None:
     """Make an empty table if there is none; one that another process makes at the same time will do."""
     if exists(root, table):
         return
-    _make_folder(root, table)
+    path = table_path(root, table)
+    make_folder(path)
     try:
-        DeltaTable.create(table_path(root, table), schema=Schema.from_arrow(SCHEMAS[table]), mode="error")
+        DeltaTable.create(
+            path, schema=Schema.from_arrow(SCHEMAS[table]), mode="error", storage_options=options_of(path)
+        )
     except DeltaError:
         if not exists(root, table):
             raise
@@ -129,7 +140,7 @@ def append_at(root: str, table: str, content: list[dict[str, Any]], at: int) -> 
 
     A compare-and-swap, on every store: of several writers that have seen the same version one wins.
     """
-    seen = DeltaTable(table_path(root, table), version=at - 1)
+    seen = open_table(root, table, at - 1)
     try:
         # Without retries, delta-rs does not look whether a commit could follow those that came in between.
         _write(root, table, content, seen, mode="append", commit_properties=CommitProperties(max_commit_retries=0))
@@ -150,13 +161,8 @@ def replace(root: str, table: str, content: list[dict[str, Any]] | pa.Table, **w
 def delete(root: str, table: str, **where: Value) -> None:
     """Remove the rows whose column equals the value (one column), in one atomic commit."""
     ((column, value),) = where.items()
-    DeltaTable(table_path(root, table)).delete(f'"{column}" = {literals(value)}')
-
-
-def _make_folder(root: str, table: str) -> None:
-    path = table_path(root, table)
-    if "://" not in path:
-        Path(path).mkdir(parents=True, exist_ok=True)
+    require_lock(root)
+    open_table(root, table).delete(f'"{column}" = {literals(value)}')
 
 
 def _write(
@@ -164,11 +170,15 @@ def _write(
 ) -> None:
     data = content if isinstance(content, pa.Table) else pa.Table.from_pylist(content, schema=SCHEMAS[table])
     path = table_path(root, table)
-    _make_folder(root, table)
+    make_folder(path)
     key_type: KeyType = "long" if has_own_keys(table) and pa.types.is_integer(data["key"].type) else "string"
     partition_by = ["interval_id"] if table in _BY_INTERVAL else None
-    write_deltalake(seen or path, data.cast(schema_of(table, key_type)), partition_by=partition_by, **how)
-    delta = DeltaTable(path)
+    # A table that is open already brings its own.
+    options = None if seen else options_of(path)
+    rows = data.cast(schema_of(table, key_type))
+    require_lock(root)
+    write_deltalake(seen or path, rows, partition_by=partition_by, storage_options=options, **how)
+    delta = open_table(root, table)
     if delta.version() and delta.version() % _COMPACT_EVERY == 0:
         if table not in _NEVER_COMPACTED:
             delta.optimize.compact()

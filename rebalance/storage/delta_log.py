@@ -18,10 +18,10 @@ from uuid import UUID
 
 import pyarrow.fs as pa_fs
 import pyarrow.parquet as pq
-from deltalake.fs import DeltaStorageHandler
 
 from rebalance.errors import RebalanceError
 from rebalance.storage.control import table_path
+from rebalance.stores.access import filesystem
 
 FOLDER = "_delta_log"
 _COMMIT = re.compile(rf"{FOLDER}/(\d{{20}})\.json")
@@ -54,7 +54,7 @@ class TableFiles:
     @cached_property
     def store(self) -> pa_fs.FileSystem:
         """The table's folder as a file system."""
-        return pa_fs.PyFileSystem(DeltaStorageHandler(table_path(self.root, self.table)))
+        return filesystem(table_path(self.root, self.table))
 
     @cached_property
     def all(self) -> list[StoredFile]:

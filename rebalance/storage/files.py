@@ -20,13 +20,15 @@ import pyarrow.fs as pa_fs
 import pyarrow.parquet as pq
 from deltalake import CommitProperties, DeltaTable, Schema
 from deltalake.exceptions import CommitFailedError
-from deltalake.fs import DeltaStorageHandler
 from deltalake.transaction import AddAction, create_table_with_add_actions
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
 from rebalance.errors import OvertakenError
-from rebalance.storage.control import exists, table_path
+from rebalance.storage.control import exists, open_table, table_path
+from rebalance.storage.lock import require_lock
+from rebalance.stores.access import filesystem
+from rebalance.stores.places import for_spark, options_of
 
 _FOLDER = re.compile(r"(\w+)=([^/]*)/")
 
@@ -51,7 +53,7 @@ def write_files(
 ) -> list[DataFile]:
     """Write an interval's rows as Parquet files; those without rows are left out."""
     folder = f"interval_id={interval_id}/{uuid4().hex}"
-    df.write.partitionBy(*partition_by).parquet(f"{table_path(root, table)}/{folder}")
+    df.write.partitionBy(*partition_by).parquet(for_spark(f"{table_path(root, table)}/{folder}"))
     return written_files(root, table, folder)
 
 
@@ -61,12 +63,12 @@ def written_files(root: str, table: str, folder: str) -> list[DataFile]:
     Not those in folders for a moment, which begin with an underscore: a task that Spark has given up, and that does not know it yet, may
     still write there what another has written in its place.
     """
-    filesystem = pa_fs.PyFileSystem(DeltaStorageHandler(table_path(root, table)))
+    store = filesystem(table_path(root, table))
     found = []
-    for info in filesystem.get_file_info(pa_fs.FileSelector(folder, recursive=True)):
+    for info in store.get_file_info(pa_fs.FileSelector(folder, recursive=True)):
         passing = any(part.startswith(("_", ".")) for part in info.path.removeprefix(folder).split("/"))
         if info.base_name.endswith(".parquet") and not passing:
-            rows = pq.read_metadata(info.path, filesystem=filesystem).num_rows
+            rows = pq.read_metadata(info.path, filesystem=store).num_rows
             found.append(DataFile(info.path, info.size, rows))
     return sorted((file for file in found if file.rows), key=lambda file: file.path)
 
@@ -93,12 +95,18 @@ def commit_files(
     ]
     columns = Schema.from_json(schema.json())
     properties = CommitProperties(custom_metadata=dict(metadata), max_commit_retries=None if after is None else 0)
+    require_lock(root)
     if not exists(root, table):
         create_table_with_add_actions(
-            path, columns, actions, partition_by=list(partition_by), commit_properties=properties
+            path,
+            columns,
+            actions,
+            partition_by=list(partition_by),
+            commit_properties=properties,
+            storage_options=options_of(path),
         )
         return 0
-    delta = DeltaTable(path, version=after)
+    delta = open_table(root, table, after)
     filters: list[tuple[str, str, list[str]]] = [("interval_id", "in", list(in_place_of))]
     replaces = bool(in_place_of) and bool(delta.file_uris(file_pruning_predicate=filters))
     how: dict[str, Any] = {"mode": "overwrite", "partition_filters": filters} if replaces else {"mode": "append"}
@@ -113,17 +121,16 @@ def commit_files(
             f"version {after} of the table {table} was to be followed, but another process has written to it since. "
             "Nothing was committed here. Run the step again."
         ) from None
-    return DeltaTable(path).version() if after is None else after + 1
+    return open_table(root, table).version() if after is None else after + 1
 
 
 def missing_files(root: str, table: str, version: int) -> list[str]:
     """The data files that a version of the table names and that are no longer there."""
-    path = table_path(root, table)
     actions = pa.RecordBatchReader.from_stream(
-        DeltaTable(path, version=version).get_add_actions(flatten=True)
+        open_table(root, table, version).get_add_actions(flatten=True)
     ).read_all()
     named = [unquote(file) for file in actions["path"].to_pylist()]
-    found = pa_fs.PyFileSystem(DeltaStorageHandler(path)).get_file_info(named) if named else []
+    found = filesystem(table_path(root, table)).get_file_info(named) if named else []
     return [info.path for info in found if info.type == pa_fs.FileType.NotFound]
 
 

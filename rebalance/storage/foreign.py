@@ -11,11 +11,9 @@ import logging
 from datetime import UTC, datetime
 from typing import Any
 
-from deltalake import DeltaTable
-
 from rebalance.errors import ForeignCommitError
 from rebalance.storage import control
-from rebalance.storage.control import table_path, version
+from rebalance.storage.control import open_table, table_path, version
 from rebalance.storage.delta_log import Action, TableFiles, identity
 from rebalance.storage.epochs import Epoch, publish
 
@@ -33,7 +31,7 @@ def adopted(root: str, epoch: Epoch, *, dry_run: bool = False) -> Epoch:
         return epoch
     found = TableFiles(root, "state")
     entries = {number: found.actions(number) for number in range(published + 1, head + 1)}
-    foreign = {number: actions for number, actions in entries.items() if not _is_ours(actions)}
+    foreign = {number: actions for number, actions in entries.items() if not is_ours(actions)}
     if not foreign or _same_content(found, epoch.state_version, head):
         return epoch
     changing = [number for number, actions in foreign.items() if _changes_data(actions)]
@@ -60,7 +58,7 @@ def adopted(root: str, epoch: Epoch, *, dry_run: bool = False) -> Epoch:
     )
 
 
-def _is_ours(actions: list[Action]) -> bool:
+def is_ours(actions: list[Action]) -> bool:
     """Whether a commit names the verb that made it: delta-rs stores it as it is, Spark as a text."""
     info = _info(actions)
     try:
@@ -72,7 +70,7 @@ def _is_ours(actions: list[Action]) -> bool:
 
 def _same_content(found: TableFiles, one: int, other: int) -> bool:
     """Whether two versions have the same columns, properties and rows in the same files: somebody has put back what was changed."""
-    tables = [DeltaTable(table_path(found.root, found.table), version=at) for at in (one, other)]
+    tables = [open_table(found.root, found.table, at) for at in (one, other)]
     if len({(table.schema().to_json(), str(sorted(table.metadata().configuration.items()))) for table in tables}) > 1:
         return False
     first, second = ({identity(add) for add in found.files_at(at).values()} for at in (one, other))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pyarrow as pa
-from deltalake import DeltaTable, QueryBuilder
+from deltalake import QueryBuilder
 
 from rebalance.storage import control
 
@@ -14,7 +14,7 @@ def quarantined(root: str, intervals: Sequence[str]) -> dict[str, dict[str, int]
     """For each of the intervals that has any: the number of its rows in quarantine by reason."""
     if not intervals or not control.exists(root, "quarantine"):
         return {}
-    table = DeltaTable(control.table_path(root, "quarantine"))
+    table = control.open_table(root, "quarantine")
     query = (
         f"SELECT interval_id, reason, count(*) AS n FROM t WHERE interval_id IN ({control.literals(intervals)}) "
         "GROUP BY interval_id, reason ORDER BY interval_id, reason"

@@ -9,6 +9,7 @@ from rebalance.errors import RebalanceError
 from rebalance.partition import PartitionFunction
 from rebalance.storage.control import table_path
 from rebalance.storage.epochs import Epoch, all_epochs, load_function
+from rebalance.stores.places import for_spark
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -44,7 +45,7 @@ class Opened:
 
     def results(self, spark: SparkSession) -> DataFrame:
         """The results of all intervals that this epoch has seen."""
-        found = spark.read.format("delta").load(table_path(self.root, "results"))
+        found = spark.read.format("delta").load(for_spark(table_path(self.root, "results")))
         return found.where(found.interval_id <= self.epoch.interval_id)
 
 

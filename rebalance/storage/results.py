@@ -5,20 +5,24 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 
-from deltalake import DeltaTable
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StringType, StructField, StructType
 
-from rebalance.errors import OperatorError
+from rebalance.errors import OperatorError, OvertakenError
 from rebalance.pipeline.intervals import Interval
-from rebalance.storage.control import exists, table_path
+from rebalance.storage.control import exists, open_table, version
+from rebalance.storage.delta_log import TableFiles
 from rebalance.storage.files import commit_files, write_files
+from rebalance.storage.foreign import is_ours
 
 
-def write_results(results: DataFrame, root: str, interval: Interval, *, confirm: Callable[[], None]) -> None:
+def write_results(
+    results: DataFrame, root: str, interval: Interval, *, before: int, confirm: Callable[[], None]
+) -> None:
     """Write an interval's results in one commit, in the place of any that a killed run has left.
 
-    `confirm` is asked just before, because writing the files takes long: it raises if the commit must not be made any more.
+    `before` is the table's version when the step began. `confirm` is asked just before the commit, because writing the files takes long: it
+    raises if the commit must not be made any more.
     """
     own = [StructField(field.name, field.dataType) for field in results.schema if field.name != "interval_id"]
     schema = StructType([StructField("interval_id", StringType()), *own])
@@ -32,15 +36,29 @@ def write_results(results: DataFrame, root: str, interval: Interval, *, confirm:
         files,
         partition_by=["interval_id"],
         in_place_of=[interval.id],
+        after=_followed(root, before),
         metadata={"verb": "process_batch", "interval": interval.id},
     )
+
+
+def _followed(root: str, before: int) -> int | None:
+    """The version to commit on, None if there is no table yet; refuses one that another process of ours has made meanwhile."""
+    head = version(root, "results")
+    if head > before:
+        log = TableFiles(root, "results")
+        if any(is_ours(log.actions(number)) for number in range(before + 1, head + 1)):
+            raise OvertakenError(
+                f"the table results was at version {before} when this step began, and another process has written to it since. "
+                "Nothing was committed here. Look at `rebalance status`; if the interval is not done, run the step again."
+            )
+    return head if head >= 0 else None
 
 
 def _check_schema(root: str, schema: StructType) -> None:
     """Refuse results whose columns are no longer those of the table."""
     if not exists(root, "results"):
         return
-    stored = StructType.fromJson(json.loads(DeltaTable(table_path(root, "results")).schema().to_json()))
+    stored = StructType.fromJson(json.loads(open_table(root, "results").schema().to_json()))
     ours, theirs = _types(schema), _types(stored)
     if ours != theirs:
         raise OperatorError(

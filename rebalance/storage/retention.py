@@ -10,12 +10,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import pyarrow as pa
-from deltalake import CommitProperties, DeltaTable, QueryBuilder
+from deltalake import CommitProperties, QueryBuilder
 
 from rebalance.pipeline.file import Pipeline
 from rebalance.pipeline.intervals import Interval, parse_start
 from rebalance.storage import control
 from rebalance.storage.approvals import newest_open_plan
+from rebalance.storage.lock import require_lock
 from rebalance.storage.served import newest_interval, oldest_interval, served_epochs
 
 #: In each, what makes the others count goes first.
@@ -38,14 +39,15 @@ class Expired:
         """How many rows there are now."""
         if not control.exists(root, self.table):
             return 0
-        table = DeltaTable(control.table_path(root, self.table))
+        table = control.open_table(root, self.table)
         found = QueryBuilder().register("t", table).execute(f"SELECT count(*) AS n FROM t WHERE {self.which}")
         return int(pa.RecordBatchReader.from_stream(found).read_all()["n"][0].as_py())
 
     def remove(self, root: str) -> None:
         """Take them out of the table, in one commit."""
         properties = CommitProperties(custom_metadata={"verb": "maintain"})
-        DeltaTable(control.table_path(root, self.table)).delete(self.which, commit_properties=properties)
+        require_lock(root)
+        control.open_table(root, self.table).delete(self.which, commit_properties=properties)
 
 
 def expired(pipeline: Pipeline) -> Iterator[Expired]:

@@ -12,44 +12,38 @@ import json
 from collections.abc import Mapping
 
 import pyarrow as pa
-from delta.tables import DeltaTable
-from deltalake import DeltaTable as LightTable
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import IntegerType, StringType, StructField, StructType
 
 from rebalance.errors import OperatorError, RebalanceError
 from rebalance.pipeline.intervals import Interval
-from rebalance.storage.control import exists, table_path
+from rebalance.storage.control import exists, open_table, table_path, version
+from rebalance.storage.entries import create_table, restore
 from rebalance.storage.epochs import Epoch
 from rebalance.storage.files import commit_files, intervals_of, write_files
+from rebalance.stores.places import for_spark
 
 PARTITIONS = ("interval_id", "channel")
 #: A state log without a window is folded after this many intervals at the latest: each is a file a channel to open.
 FOLD_INTERVALS = 16
-#: What Delta writes into the history of the commits of a session.
-_COMMENT = "spark.databricks.delta.commitInfo.userMetadata"
 #: Bytes of a value by its type; texts count their own length. Only ratios between keys matter, so headers are left out.
 _WIDTHS = {"boolean": 1, "tinyint": 1, "smallint": 2, "int": 4, "date": 4, "float": 4, "bigint": 8, "double": 8}
 
 
 def head_version(root: str) -> int:
     """Newest version of the state table, published or not; -1 before it exists."""
-    return LightTable(table_path(root, "state")).version() if exists(root, "state") else -1
+    return version(root, "state")
 
 
-def roll_back(spark: SparkSession, root: str, epoch: Epoch) -> bool:
+def roll_back(root: str, epoch: Epoch) -> bool:
     """Undo what a crashed step wrote after the active epoch. Metadata only; the caller holds the writer lock.
 
     What somebody else wrote is looked at before (`rebalance.storage.foreign`).
     """
     if head_version(root) == epoch.state_version or epoch.state_version < 0:
         return False
-    spark.conf.set(_COMMENT, json.dumps({"verb": "roll_back", "epoch": epoch.epoch}))
-    try:
-        DeltaTable.forPath(spark, table_path(root, "state")).restoreToVersion(epoch.state_version)
-    finally:
-        spark.conf.unset(_COMMENT)
+    restore(root, "state", epoch.state_version, json.dumps({"verb": "roll_back", "epoch": epoch.epoch}))
     return True
 
 
@@ -61,13 +55,13 @@ def read_state(spark: SparkSession, root: str, version: int) -> DataFrame:
     reader = spark.read.format("delta")
     if version != head_version(root):
         reader = reader.option("versionAsOf", version)
-    return reader.load(table_path(root, "state"))
+    return reader.load(for_spark(table_path(root, "state")))
 
 
 def check_channels(root: str, version: int, channels: int) -> None:
     """Refuse state that lies on channels the function does not know: nobody would read it there."""
     files = pa.RecordBatchReader.from_stream(
-        LightTable(table_path(root, "state"), version=version).get_add_actions(flatten=True)
+        open_table(root, "state", version).get_add_actions(flatten=True)
     ).read_all()
     strange = sorted(
         {channel for channel in files["partition.channel"].to_pylist() if not 0 <= int(channel) < channels}
@@ -90,7 +84,7 @@ def fold_due(root: str, version: int) -> bool:
     By the table's log alone. Its oldest interval is the last fold, all of which counted then.
     """
     files = pa.RecordBatchReader.from_stream(
-        LightTable(table_path(root, "state"), version=version).get_add_actions(flatten=True)
+        open_table(root, "state", version).get_add_actions(flatten=True)
     ).read_all()
     rows: dict[str, int] = {}
     for interval_id, count in zip(
@@ -103,19 +97,21 @@ def fold_due(root: str, version: int) -> bool:
 def prepare_state(state: DataFrame, root: str, *, deletion_vectors: bool) -> None:
     """Make the table for these state rows if there is none.
 
-    By Spark: delta-rs would add features to a table with deletion vectors that other readers do not know.
+    delta-rs would add features to a table with deletion vectors that other readers do not know.
     """
     if exists(root, "state"):
         return
-    (
-        DeltaTable.create(state.sparkSession)
-        .location(table_path(root, "state"))
-        .addColumns(state_schema(state.schema))
-        .partitionedBy(*PARTITIONS)
-        .property("delta.enableDeletionVectors", str(deletion_vectors).lower())
-        # Delta would remove entries after 30 days, whatever a rewind needs. Maintenance does, and knows.
-        .property("delta.logRetentionDuration", "interval 3650 days")
-        .execute()
+    create_table(
+        root,
+        "state",
+        state_schema(state.schema).jsonValue(),
+        partition_by=PARTITIONS,
+        properties={
+            "delta.enableDeletionVectors": str(deletion_vectors).lower(),
+            # Delta would remove entries after 30 days, whatever a rewind needs. Maintenance does, and knows.
+            "delta.logRetentionDuration": "interval 3650 days",
+        },
+        features=["deletionVectors"] if deletion_vectors else [],
     )
 
 
@@ -126,7 +122,7 @@ def write_state(state: DataFrame, root: str, interval: Interval, *, needed: str,
     not made at all. Rows of later intervals are those that a rewind has undone, where it went back to no state at all.
     """
     files = write_files(state.drop("interval_id"), root, "state", interval.id, ["channel"])
-    held = intervals_of(LightTable(table_path(root, "state")))
+    held = intervals_of(open_table(root, "state"))
     others = [interval_id for interval_id in held if not needed <= interval_id < interval.id]
     version = commit_files(
         root,

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from deltalake import DeltaTable
 from rich.console import Console
 from rich.table import Table
 
@@ -51,7 +50,7 @@ def inspect(pipeline: Pipeline) -> Inspection:
 
 
 def _info(root: str, table: str) -> DeltaInfo:
-    delta = DeltaTable(control.table_path(root, table))
+    delta = control.open_table(root, table)
     sizes = pa.RecordBatchReader.from_stream(delta.get_add_actions(flatten=True)).read_all()["size_bytes"]
     operation = str(delta.history(1)[0].get("operation", ""))
     return DeltaInfo(delta.version(), len(sizes), pc.sum(sizes).as_py() or 0, operation)

@@ -155,3 +155,15 @@ def test_a_log_entry_that_is_cut_off_is_named_with_its_table_and_nothing_is_buil
         run_step("process_batch", pipeline, first_interval(pipeline).shifted(1))
     run_interval(pipeline, first_interval(pipeline).shifted(1))
     assert contents(pipeline) == undisturbed
+
+
+@pytest.mark.parametrize("table", ["epochs", "state"])
+def test_an_empty_log_entry_as_a_loss_of_power_leaves_it_is_refused_and_not_passed_over(
+    matches: Stages, tmp_path: Path, table: str
+) -> None:
+    pipeline = matches.copy(tmp_path, "1 process_batch")
+    newest = sorted(Path(pipeline.tables, table, "_delta_log").glob("*.json"))[-1]
+    newest.write_bytes(b"")
+    for verb in VERBS:
+        with pytest.raises(DamagedError, match=rf"the log of \S+/{table} is empty \({newest.name}\)"):
+            run_step(verb, pipeline, first_interval(pipeline).shifted(1))

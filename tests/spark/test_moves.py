@@ -14,7 +14,7 @@ from delta.tables import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from rebalance.errors import MigrationError
+from rebalance.errors import MigrationError, OvertakenError
 from rebalance.partition import KeyType
 from rebalance.spark import move
 from rebalance.spark.move import Moved, move_rows
@@ -248,11 +248,23 @@ def test_a_commit_by_somebody_else_before_the_check_is_found(spark: SparkSession
         moved(spark, root, moves_of((0, 0, 1)), moment=interfere)
 
 
-def test_the_commit_names_the_plan_and_the_version_it_starts_from(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_commit_by_somebody_else_in_the_meantime_stays_and_the_move_is_not_made(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    root = make_state(spark, tmp_path)
+
+    def interfere(name: str) -> None:
+        if name == "moves checked":
+            DeltaTable.forPath(spark, f"{root}/state").delete("n = 1 AND channel = 3")
+
+    with pytest.raises(OvertakenError, match=r"version 0 of the table state was to be followed.*Nothing was committed"):
+        moved(spark, root, moves_of((0, 0, 1)), moment=interfere)
+    history = DeltaTable.forPath(spark, f"{root}/state").history().collect()
+    assert (history[0]["version"], history[0]["operation"]) == (1, "DELETE")
+
+
+def test_the_commit_names_the_plan(spark: SparkSession, tmp_path: Path) -> None:
     root = make_state(spark, tmp_path)
     moved(spark, root, moves_of((0, 0, 1)))
     newest = DeltaTable.forPath(spark, f"{root}/state").history(1).collect()[0]
-    log = (tmp_path / "state" / "_delta_log" / f"{1:020d}.json").read_text()
     assert (newest["operation"], newest["userMetadata"]) == ("UPDATE", "a plan")
-    assert '"appId":"a plan on version 0"' in log
-    assert spark.conf.get("spark.databricks.delta.commitInfo.userMetadata", None) is None

@@ -40,7 +40,7 @@ def batch_of_next_interval(spark: SparkSession, pipeline: Pipeline) -> tuple[Bat
     assert isinstance(epoch, Epoch)
     function = load_function(pipeline.tables, epoch.function_version)
     own, following = placing_session(spark), next_interval(pipeline)
-    return Batch(pipeline, following, epoch, function, own), events_of(
+    return Batch(pipeline, following, epoch, function, own, -1), events_of(
         read_source(own, pipeline, following), pipeline, following
     )
 

@@ -15,6 +15,7 @@ from rebalance.steps import process_batch as step
 from rebalance.steps import run_step
 from rebalance.steps.rewind import rewind, undo
 from rebalance.steps.run import run_intervals
+from rebalance.storage import control
 from rebalance.storage.epochs import all_epochs, current_epoch
 from tests.support.world import expected_matches, first_interval, make_world, stored, stored_results
 
@@ -64,6 +65,26 @@ def test_after_a_rewind_everything_comes_out_as_if_the_events_had_been_right_fro
     fresh = small_world(tmp_path / "fresh", 3, Path(pipeline.source.path))
     run(fresh, 3)
     assert state_rows(pipeline).equals(state_rows(fresh))
+
+
+def test_a_process_that_falls_asleep_just_before_it_commits_its_results_does_not_replace_those_of_its_retry(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pipeline = small_world(tmp_path, 1)
+    monkeypatch.setattr(step, "writer_lock", lambda root: nullcontext())
+    looked, retried = step.Batch._still_active, []
+
+    def asleep(batch: step.Batch) -> None:
+        looked(batch)
+        if not retried:
+            retried.append(batch)
+            run_step("process_batch", pipeline, first_interval(pipeline))
+
+    monkeypatch.setattr(step.Batch, "_still_active", asleep)
+    with pytest.raises(OvertakenError, match="table results was at version -1 when this step began"):
+        run_step("process_batch", pipeline, first_interval(pipeline))
+    assert control.version(pipeline.tables, "results") == 0
+    check_results(pipeline, 1)
 
 
 @pytest.mark.parametrize("moment", ["results written", "state written", "batch recorded"])

@@ -26,6 +26,7 @@ FINAL = {
     "MigrationError": False,
     "LockedError": False,
     "EnvironmentMissingError": False,
+    "StoreError": False,
 }
 CLASSES = {
     name: found

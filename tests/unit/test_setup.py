@@ -176,6 +176,38 @@ def test_without_a_network_the_message_says_what_the_resolver_said_and_the_ways_
         jars.fetched_jars(tmp_path / "ivy" / "jars", spark)
 
 
+def test_the_shipped_sums_for_s3_are_those_of_its_packages_and_the_page_names_them(project: Path) -> None:
+    sums = jars.expected_sums(jars.S3_SUMS)
+    page = (project / "docs" / "object_stores.md").read_text()
+    for package in jars.S3_PACKAGES:
+        group, name, version = package.split(":")
+        assert f"{group}_{name}-{version}.jar" in sums
+        assert f'"{package}"' in page
+    assert f"{len(sums)} jars" in page
+
+
+def test_packages_that_were_fetched_are_taken_from_the_cache(
+    resolver: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(environment, "PACKAGES", tmp_path / "packages")
+    assert environment.package_jars([], tmp_path) == []
+    spark = resolver("mkdir $to/jars && echo $2 > $to/jars/some.jar")
+    (jar,) = environment.package_jars(["g:a:1", "g:b:1"], spark)
+    assert jar.read_text() == "--packages=g:a:1,g:b:1\n"
+    assert environment.package_jars(["g:b:1", "g:a:1"], resolver("exit 1")) == [jar]
+    assert list((tmp_path / "packages").iterdir()) == [jar.parent], "nothing else is left behind"
+
+
+def test_a_package_that_cannot_be_fetched_is_named_with_what_to_do(
+    resolver: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(environment, "PACKAGES", tmp_path / "packages")
+    spark = resolver("echo 'unresolved dependency: g#a;1: not found' >&2; exit 1")
+    with pytest.raises(EnvironmentMissingError, match=r"could not fetch g:a:1: .*not found.*spark\.jars\.repositories"):
+        environment.package_jars(["g:a:1"], spark)
+    assert list((tmp_path / "packages").iterdir()) == []
+
+
 def test_the_wrapper_drops_only_the_module_that_the_fetched_java_lacks(
     tool: Callable[[str], ModuleType], tmp_path: Path
 ) -> None:

@@ -1,0 +1,1 @@
+"""Where files lie, local disks and object stores alike, and how they are reached outside of Spark."""
