@@ -323,7 +323,7 @@ class SparkSection(Section):
         description="Whether the window's state is read where it lies. false: it is exchanged with the events, slower, with the same results.",
     )
     resources_timeout_minutes: float = Field(
-        10.0,
+        30.0,
         gt=0,
         description="Minutes for which a job may wait on a cluster with no task at work; then the step fails and says where to look.",
     )

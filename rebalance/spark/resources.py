@@ -59,7 +59,7 @@ class Watch:
         waited = now - self.waiting_since
         if waited >= self.limit:
             self._give_up(waited, tracker.getActiveJobsIds())
-        elif waited >= self.limit / 4 and waited - self.warned >= WARN:
+        elif waited >= min(WARN, self.limit / 4) and waited - self.warned >= WARN:
             self.warned = waited
             log.warning("%s; it is given up after %s", self._words(waited), _minutes(self.limit))
 
@@ -96,8 +96,8 @@ def trouble_in_words() -> Iterator[None]:
             raise EnvironmentMissingError(_given_up.pop()) from None
         if has_ended():
             raise EnvironmentMissingError(
-                f"the cluster has ended this Spark application: {str(error).strip().splitlines()[0] or type(error).__name__} Look at "
-                "Spark's lines above, whether spark.master names a master that can be reached, and at its own page. The step can be run again."
+                "Spark's master has ended this application, or could not be reached: Spark's own lines in the log say which. "
+                "Check spark.master, and look at the master's own page. The step can be run again."
             ) from error
         raise
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
-import signal
 import socket
 import subprocess
 import sys
@@ -12,12 +10,13 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import pyarrow
 from pyspark.find_spark_home import _find_spark_home
 
 from rebalance.spark.environment import use_java
 
 #: What a function per key needs on an executor; pyspark itself comes with Spark.
-SHIPPED_WITH_SPARK = (
+NEEDED = (
     "numpy",
     "numpy.libs",
     "pandas",
@@ -31,18 +30,19 @@ SHIPPED_WITH_SPARK = (
 #: Variables that a cluster's machines do not have from the driver's.
 _OURS = ("PYTHONPATH", "PYSPARK_", "SPARK_", "AIRFLOW", "REBALANCE_", "VIRTUAL_ENV")
 _PATIENCE = 60.0
+#: A test that is killed leaves no cluster behind: Linux is told to kill with us (PR_SET_PDEATHSIG) what this then becomes.
+_BOUND = "import ctypes, os, sys; ctypes.CDLL(None).prctl(1, 9); os.execv(sys.argv[1], sys.argv[1:])"
+DIES_WITH_US = (sys.executable, "-SE", "-c", _BOUND)
 
 
 def foreign_python(folder: Path) -> Path:
     """An interpreter of this version with what a function per key needs, and without this project."""
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
     (packages,) = folder.glob("lib/python*/site-packages")
-    ours = Path(os.__file__).parent / "site-packages"
-    found = [Path(entry) for entry in sys.path if Path(entry, "pyarrow").is_dir()]
-    for name in SHIPPED_WITH_SPARK:
-        source = (found[0] if found else ours) / name
-        if source.exists():
-            (packages / name).symlink_to(source)
+    ours = Path(pyarrow.__file__).parents[1]
+    for name in NEEDED:
+        if (ours / name).exists():
+            (packages / name).symlink_to(ours / name)
     return folder / "bin" / "python"
 
 
@@ -60,11 +60,11 @@ class Cluster:
         self.address = f"spark://127.0.0.1:{port}"
         self._start("master", "master.Master", "--port", str(port), until="I have been elected leader")
 
-    def start_worker(self, *, wait: bool = True) -> None:
-        """Start one more worker with one core."""
+    def start_worker(self) -> None:
+        """Start one more worker with one core; it registers by itself, in some seconds."""
         name = f"worker{len(self.started)}"
         own = ["--cores", "1", "--memory", "1g", "--work-dir", str(self.folder / name), self.address]
-        self._start(name, "worker.Worker", *own, until="Successfully registered with master" if wait else "")
+        self._start(name, "worker.Worker", *own)
 
     def stop(self) -> None:
         """End all of it."""
@@ -72,12 +72,16 @@ class Cluster:
             process.kill()
             process.wait()
 
-    def _start(self, name: str, what: str, *arguments: str, until: str) -> None:
+    def _start(self, name: str, what: str, *arguments: str, until: str = "") -> None:
         environ = {name: value for name, value in os.environ.items() if not name.startswith(_OURS)}
         use_java(environ)
         environ |= {"SPARK_LOCAL_IP": "127.0.0.1", "SPARK_DAEMON_MEMORY": "256m"}
         log = self.folder / f"{name}.log"
-        command = [str(Path(_find_spark_home()) / "bin" / "spark-class"), f"org.apache.spark.deploy.{what}"]
+        command = [
+            *DIES_WITH_US,
+            str(Path(_find_spark_home()) / "bin" / "spark-class"),
+            f"org.apache.spark.deploy.{what}",
+        ]
         with log.open("wb") as output:
             process = subprocess.Popen(
                 [*command, "--host", "127.0.0.1", "--webui-port", "0", *arguments],
@@ -86,7 +90,6 @@ class Cluster:
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
-                preexec_fn=die_with_parent,
             )
         self.started.append(process)
         deadline = time.monotonic() + _PATIENCE
@@ -94,12 +97,6 @@ class Cluster:
             assert process.poll() is None, log.read_text()[-2000:]
             assert time.monotonic() < deadline, log.read_text()[-2000:]
             time.sleep(0.1)
-
-
-def die_with_parent() -> None:
-    """A test that is killed leaves no cluster behind (Linux)."""
-    pr_set_pdeathsig = 1
-    ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGKILL)
 
 
 def free_port() -> int:

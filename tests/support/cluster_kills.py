@@ -26,7 +26,7 @@ class Killer(threading.Thread):
     killed: list[str] = field(default_factory=list)
     _step: str = ""
     _skip: int = 0
-    _seen: list[int] = field(default_factory=list)
+    seen: list[int] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         super().__init__(daemon=True)
@@ -36,7 +36,7 @@ class Killer(threading.Thread):
 
     def arm(self, step: str, skip: int = 0) -> None:
         """From now on, for the step that is about to run."""
-        self._skip, self._seen, self._step = skip, [], step
+        self._skip, self.seen, self._step = skip, [], step
 
     def run(self) -> None:
         while True:
@@ -53,10 +53,10 @@ class Killer(threading.Thread):
         if getattr(context, "_jsc", None) is None:
             return False
         for stage, task, executor in running_tasks(context):
-            if stage not in self._seen:
-                self._seen.append(stage)
+            if stage not in self.seen:
+                self.seen.append(stage)
             pid = process_of(context.applicationId, executor)
-            if self._seen.index(stage) < self._skip or pid is None:
+            if self.seen.index(stage) < self._skip or pid is None:
                 continue
             os.kill(pid, signal.SIGSTOP)
             time.sleep(_SETTLE)

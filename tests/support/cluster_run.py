@@ -1,12 +1,14 @@
 """Intervals through Airflow's DAG on a cluster whose workers are killed: python -m tests.support.cluster_run FOLDER MASTER KILLS.
 
-KILLS is JSON: for each interval the step during which a worker dies and how many stages with tasks it is spared, or null. A process of its own,
-because a process has one Spark.
+KILLS is JSON: for each interval the step during which a worker dies, how many stages with tasks it is spared, and whether Spark itself has to
+move the rows of a migration, however few. A process of its own, because a process has one Spark.
 """
 
 from __future__ import annotations
 
 import json
+import logging
+import os
 import sys
 import time
 from importlib.util import find_spec
@@ -14,42 +16,50 @@ from pathlib import Path
 from typing import Any
 
 from rebalance.demo.in_process import load_dag, prepare, run_interval
-from rebalance.pipeline.file import load_pipeline
+from rebalance.errors import EnvironmentMissingError
+from rebalance.pipeline.file import Pipeline, load_pipeline
 from rebalance.pipeline.intervals import parse_start
+from rebalance.spark import small_move
+from rebalance.spark.resources import trouble_in_words
+from rebalance.spark.session import spark_session
 from rebalance.steps import STEPS
 from tests.support.cluster import Cluster
 from tests.support.cluster_kills import Killer
 from tests.support.world import first_interval
 
 EXECUTORS = 2
+MOST_BYTES = small_move.MOST_BYTES
 
 
-def main(folder: Path, master: str, kills: list[tuple[str, int] | None]) -> None:
+def main(folder: Path, master: str, kills: list[tuple[str, int, bool]]) -> None:
     """Run one interval for each kill; prints what was done as JSON."""
-    prepare(folder / "airflow")
-    dag, first = load_dag("rebalance_world"), first_interval(load_pipeline(folder / "world.toml"))
+    logging.getLogger("rebalance").addHandler(logging.StreamHandler())
+    prepare(Path(os.environ["AIRFLOW_HOME"]))
+    file = folder / "world.toml"
+    dag, first = load_dag("rebalance_world"), first_interval(load_pipeline(file))
     (folder / "fresh").mkdir()
     fresh = Cluster(folder / "fresh", master)
-    killer = Killer(after=lambda: fresh.start_worker(wait=False))
+    killer = Killer(after=fresh.start_worker)
     killer.start()
     steps = [step.name for step in STEPS]
     said: list[dict[str, str]] = []
     try:
-        for number, kill in enumerate(kills):
+        for number, (step, skip, by_spark) in enumerate(kills):
             wait_for_executors()
-            step, skip = kill or ("", 0)
+            small_move.MOST_BYTES = 0 if by_spark else MOST_BYTES
 
             def report(task: str, state: str, text: str, step: str = step, skip: int = skip) -> None:
-                if step and steps.index(task) + 1 == steps.index(step):
+                if steps.index(task) + 1 == steps.index(step):
                     killer.arm(step, skip)
 
             if step == steps[0]:
                 killer.arm(step, skip)
             said.append(run_interval(dag, first.shifted(number), report=report))
-            assert not kill or len(killer.killed) == sum(1 for one in kills[: number + 1] if one), (
-                f"{step} went by unharmed"
+            assert len(killer.killed) == number + 1, (
+                f"interval {number}: {step} went by unharmed, {killer.seen} stages were seen"
             )
-        print(json.dumps({"said": said, "killed": killer.killed, **on_executors()}))  # noqa: T201
+        told = {"said": said, "killed": killer.killed, **on_executors(), "ended": after_an_end(load_pipeline(file))}
+        print(json.dumps(told))  # noqa: T201
     finally:
         fresh.stop()
 
@@ -77,6 +87,19 @@ def on_executors() -> dict[str, list[str]]:
 
     answers = context().parallelize(range(4), 4).map(asked).collect()
     return {"pythons": sorted({python for python, _ in answers}), "answers": sorted({answer for _, answer in answers})}
+
+
+def after_an_end(pipeline: Pipeline) -> str:
+    """What is said when the cluster has ended our Spark, as masters do; the next step has a new one."""
+    spark, said = spark_session(pipeline), ""
+    context()._jsc.sc().stop()
+    try:
+        with trouble_in_words():
+            spark.range(3).count()
+    except EnvironmentMissingError as error:
+        said = str(error)
+    assert spark_session(pipeline).range(3).count() == 3
+    return said
 
 
 if __name__ == "__main__":
