@@ -5,9 +5,11 @@ Every message has three parts: what is wrong, the numbers, and what to change.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 #: Which extra of this package brings a module.
 EXTRAS = {

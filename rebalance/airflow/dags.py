@@ -11,6 +11,7 @@ one would hold the only place in which that one could be run again. It refuses i
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from itertools import pairwise
 from pathlib import Path
@@ -21,8 +22,9 @@ from airflow.providers.standard.operators.python import PythonOperator
 from airflow.sdk import DAG, CronDataIntervalTimetable, TriggerRule
 from airflow.sdk.exceptions import AirflowFailException
 
+from rebalance.airflow.assets import assets_of
 from rebalance.airflow.page import describe, describe_approval, describe_broken
-from rebalance.airflow.tasks import run_task
+from rebalance.airflow.tasks import NOTIFIERS, run_task
 from rebalance.airflow.upkeep import make_maintain_dag, make_rewind_dag
 from rebalance.errors import ConfigError
 from rebalance.pipeline.file import Pipeline, load_pipeline
@@ -86,6 +88,7 @@ def make_task(dag: DAG, pipeline: Pipeline, step: Step) -> Any:
         python_callable=run_task,
         op_args=[step.name, str(pipeline.file)],
         execution_timeout=timeout_of(pipeline, step),
+        outlets=assets_of(pipeline, step.name),
         trigger_rule=TriggerRule.ALL_DONE if step.name == RESULTS else TriggerRule.ALL_SUCCESS,
         doc_md=f"{step.name} {step.about}.",
     )
@@ -145,7 +148,7 @@ def make_broken_dag(dag_id: str, file: Path, error: Exception) -> DAG:
     return dag
 
 
-def make_dags(folder: Path) -> dict[str, DAG]:
+def make_dags(folder: Path, notify: Sequence[Callable[[Any], object]] = ()) -> dict[str, DAG]:
     """Every pipeline file of a folder as a DAG, whatever is wrong with the others."""
     dags: dict[str, DAG] = {}
     for file in sorted(folder.glob("*.toml")):
@@ -164,4 +167,5 @@ def make_dags(folder: Path) -> dict[str, DAG]:
             dag_id = "rebalance_" + re.sub(r"\W+", "_", file.stem, flags=re.ASCII).lower()
             made = [make_broken_dag(dag_id if dag_id not in dags else f"{dag_id}_duplicate", file, error)]
         dags.update({dag.dag_id: dag for dag in made})
+        NOTIFIERS[made[0].dag_id] = notify
     return dags

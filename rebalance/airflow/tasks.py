@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import logging
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 
@@ -14,6 +18,11 @@ from rebalance.pipeline.intervals import Interval
 from rebalance.spark.warm import kept_warm
 from rebalance.steps import RESULTS, run_step
 
+log = logging.getLogger("rebalance")
+
+#: What is called with Airflow's context and the alert in it, by DAG; filled when the DAG file is read, which every task does first.
+NOTIFIERS: dict[str, Sequence[Callable[[Any], object]]] = {}
+
 
 def run_task(
     step: str,
@@ -21,22 +30,65 @@ def run_task(
     data_interval_start: datetime | None = None,
     data_interval_end: datetime | None = None,
     ti: Any = None,
+    outlet_events: Any = None,
 ) -> str:
     """What every task does: its step, for the run's data interval. What goes wrong is left where the run's note is made of it."""
+    known: tuple[Pipeline, Interval] | None = None
+    began = time.perf_counter()
     try:
-        pipeline, interval = pipeline_and_interval(pipeline_file, data_interval_start, data_interval_end)
+        known = pipeline, interval = pipeline_and_interval(pipeline_file, data_interval_start, data_interval_end)
         refuse_without_results_before(ti, pipeline)
         with kept_warm(pipeline.spark.warm if is_own_process() else 0):
-            return run_step(step, pipeline, interval)
+            said = run_step(step, pipeline, interval)
+        show(pipeline, interval, step, time.perf_counter() - began, outlet_events)
+        alert(pipeline, interval, step)
+        return said
     except (Exception, AirflowTaskTimeout) as error:
         said = str(error) if isinstance(error, AirflowFailException) else f"{type(error).__name__}: {error}"
         if ti:
             ti.xcom_push(key=TROUBLE, value=said)
         # Airflow retries every other exception. What took too long to plan would do so again, and results wait for it.
         hung = isinstance(error, AirflowTaskTimeout) and step != RESULTS
-        if hung or (isinstance(error, RebalanceError) and error.final):
+        final = hung or isinstance(error, AirflowFailException) or (isinstance(error, RebalanceError) and error.final)
+        if known and (final or ti is None or ti.try_number > ti.max_tries):
+            alert(*known, step, error)
+        if final:
             raise AirflowFailException(said) from None
         raise
+
+
+def show(pipeline: Pipeline, interval: Interval, step: str, seconds: float, outlet_events: Any) -> None:
+    """Tell Airflow's assets and metrics what was done; that this fails is no reason to fail the step."""
+    from rebalance.airflow.assets import describe_events
+    from rebalance.airflow.metrics import emit
+
+    try:
+        if outlet_events is not None:
+            describe_events(pipeline, interval, step, outlet_events)
+        emit(pipeline, interval, step, seconds)
+    except Exception:
+        log.warning("%s %s: its assets or metrics are not complete", step, interval.id, exc_info=True)
+
+
+def alert(pipeline: Pipeline, interval: Interval, step: str, error: BaseException | None = None) -> None:
+    """Post what needs a person, and give it to the notifiers of the DAG file."""
+    from rebalance.steps.alerts import tell
+
+    for found in tell(pipeline, interval, step, error):
+        for notifier in NOTIFIERS.get(pipeline.dag_id, ()):
+            try:
+                notifier({**current_context(), "alert": found})
+            except Exception:
+                log.warning("a notifier did not take the alert %s", found.kind, exc_info=True)
+
+
+def current_context() -> dict[str, Any]:
+    """Airflow's context of the running task."""
+    from airflow.sdk import get_current_context
+
+    with suppress(RuntimeError):
+        return dict(get_current_context())
+    return {}
 
 
 def is_own_process() -> bool:

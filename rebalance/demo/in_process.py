@@ -245,6 +245,8 @@ def _run_task(ti: Any, task: Any, session: Any) -> None:
     # The API starts nothing that was not queued.
     ti.set_state(TaskInstanceState.QUEUED, session=session)
     session.commit()
+    # Which try it is was written past this object.
+    session.refresh(ti)
     described: Any = TaskInstance.model_validate(ti, from_attributes=True)
     run_task_in_process(ti=described, task=task)
 

@@ -19,6 +19,7 @@ from pydantic import Field, ValidationError, model_validator
 
 from rebalance.errors import ConfigError
 from rebalance.operators import BUILT_IN, AnyOperator
+from rebalance.pipeline.alerts import Alerts
 from rebalance.pipeline.intervals import Interval
 from rebalance.pipeline.retention import Retention
 from rebalance.pipeline.sections import (
@@ -61,6 +62,7 @@ class Pipeline(Section):
     planning: Planning = Planning()
     quality: Quality = Quality()
     retention: Retention = Retention()
+    alerts: Alerts = Alerts()
     airflow: AirflowSection = AirflowSection()
     spark: SparkSection = SparkSection()
     #: Where the file was read from.

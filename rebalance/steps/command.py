@@ -13,7 +13,8 @@ from collections.abc import Sequence
 from rebalance.errors import RebalanceError
 from rebalance.pipeline.file import load_pipeline
 from rebalance.pipeline.intervals import parse_start
-from rebalance.steps import STEPS, run_step
+from rebalance.steps import STEPS
+from rebalance.steps.alerts import run_and_tell
 
 #: Exit code for trouble that has a plain message; a bug leaves its traceback and code 1.
 REFUSED = 2
@@ -35,7 +36,7 @@ def main(name: str, argv: Sequence[str] | None = None) -> int:
     logging.getLogger("rebalance").setLevel(logging.INFO)
     try:
         pipeline = load_pipeline(given.pipeline)
-        run_step(name, pipeline, pipeline.interval_at(parse_start(given.interval)))
+        run_and_tell(name, pipeline, pipeline.interval_at(parse_start(given.interval)))
     except RebalanceError as error:
         sys.stderr.write(f"{type(error).__name__}: {error}\n")
         return REFUSED

@@ -9,7 +9,8 @@ from collections.abc import Callable
 from rebalance.errors import RebalanceError
 from rebalance.pipeline.file import Pipeline
 from rebalance.pipeline.intervals import Interval, parse_start
-from rebalance.steps import RESULTS, run_step, steps_of
+from rebalance.steps import RESULTS, steps_of
+from rebalance.steps.alerts import run_and_tell
 
 log = logging.getLogger("rebalance")
 
@@ -25,7 +26,7 @@ def run_interval(pipeline: Pipeline, interval: Interval, say: Callable[[str], ob
             continue
         started = time.perf_counter()
         try:
-            done = run_step(step.name, pipeline, interval)
+            done = run_and_tell(step.name, pipeline, interval)
         except Exception as error:
             if step.name == RESULTS:
                 raise
