@@ -1,8 +1,8 @@
 """An interval's events: which of the source's rows are its own, and which of those cannot be used.
 
 Bad are rows of CSV or JSON that do not fit the declared columns, rows without a time or a key, and, where partitions are declared, rows
-whose time is not that of the partition they lie in, so that no interval would find them. A row without a time belongs to no interval: it
-is met by every one that reads its file.
+whose time is not that of the partition they lie in, so that no interval would find them. A row without a time, or in the wrong partition,
+is met by every interval that reads its file.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def events_of(source: DataFrame, pipeline: Pipeline, interval: Interval) -> Data
 
 
 def bad_rows(source: DataFrame, pipeline: Pipeline, interval: Interval) -> DataFrame:
-    """The others: `reason`, the `row` as it stands in the source or as JSON, its `file`, and whether it has a time (`dated`)."""
+    """The others: `reason`, the `row` as it stands in the source or as JSON, its `file`, and whether it is of this interval alone (`own`)."""
     faults = _faults(source, pipeline, interval)
     reason = F.coalesce(*(F.when(fault, F.lit(name)) for name, fault in faults.items()))
     columns = [F.col(f"`{name}`") for name in source.columns if name != MALFORMED]
@@ -49,8 +49,8 @@ def bad_rows(source: DataFrame, pipeline: Pipeline, interval: Interval) -> DataF
         row = F.coalesce(F.col(MALFORMED), row)
     file = source.metadataColumn("_metadata").getField("file_path")
     bad = source.where(_looked_at(pipeline, interval)).where(reduce(or_, faults.values()))
-    dated = F.col(pipeline.source.time).isNotNull()
-    return bad.select(reason.alias("reason"), row.alias("row"), file.alias("file"), dated.alias("dated"))
+    own = F.coalesce(within(F.col(pipeline.source.time), interval), F.lit(False))
+    return bad.select(reason.alias("reason"), row.alias("row"), file.alias("file"), own.alias("own"))
 
 
 def explained(error: PySparkException, source: DataFrame, pipeline: Pipeline, interval: Interval) -> Exception:

@@ -26,12 +26,15 @@ class Folders:
     partitions: Partitions
 
     def of(self, span: Interval) -> list[str]:
-        """Those that have events of a stretch of time, and the one for rows without a time, as far as they are there."""
+        """Those that have events of a stretch of time, as far as they are there."""
         wanted = [
             "/".join(f"{column}={value}" for column, value in found.items()) for found in self.partitions.of(span)
         ]
-        wanted.append(f"{next(iter(self.partitions.formats))}={_NO_VALUE}")
-        return [f"{self.root}/{folder}" for folder in wanted if self._is_there(f"{self.root}/{folder}")]
+        return self._there(wanted)
+
+    def of_no_time(self) -> list[str]:
+        """The one for rows without a time, if it is there."""
+        return self._there([f"{next(iter(self.partitions.formats))}={_NO_VALUE}"])
 
     def newest_first(self, since: datetime | None = None) -> Iterator[str]:
         """All of them, or those since a time, the newest first; a level is listed when it is asked for."""
@@ -68,9 +71,13 @@ class Folders:
                 )
         return sorted(found.items(), key=lambda one: one[1], reverse=True)
 
-    def _is_there(self, folder: str) -> bool:
-        path, files = self._opened(folder)
-        return bool(files.exists(path))
+    def _there(self, folders: list[str]) -> list[str]:
+        found = []
+        for folder in (f"{self.root}/{name}" for name in folders):
+            path, files = self._opened(folder)
+            if files.exists(path):
+                found.append(folder)
+        return found
 
     def _inner(self, folder: str) -> list[str]:
         path, files = self._opened(folder)

@@ -20,9 +20,7 @@ log = logging.getLogger("rebalance")
 
 
 def counted_for_later(source: DataFrame, pipeline: Pipeline, interval: Interval) -> int | None:
-    """How many events the interval has now, good or bad; None if late ones are not watched for, or it cannot be told."""
-    if not pipeline.interval.watch_late:
-        return None
+    """How many events the interval has now, good or bad; None if it cannot be told."""
     try:
         return source.where(within(F.col(pipeline.source.time), interval)).count()
     except Exception as error:

@@ -12,7 +12,7 @@ from rebalance.pipeline.file import Pipeline
 from rebalance.pipeline.intervals import Interval
 from rebalance.spark.events import bad_rows
 from rebalance.storage import control
-from rebalance.storage.files import commit_files, write_files
+from rebalance.storage.files import DataFile, commit_files, write_files
 from rebalance.storage.quarantine import quarantined
 
 _TABLE = "quarantine"
@@ -32,10 +32,14 @@ def put_aside(
     `confirm` is asked just before the commit: it raises if that must not be made any more.
     """
     root = pipeline.tables
-    bad = _not_there_yet(bad_rows(source, pipeline, interval), root, interval)
-    files = write_files(
-        bad.select("reason", "row", "file", F.current_timestamp().alias("quarantined_at")), root, _TABLE, interval.id
-    )
+    bad = bad_rows(source, pipeline, interval)
+    files: list[DataFile] = []
+    # Asked first: a write leaves files behind even if there is nothing to write.
+    if not bad.isEmpty():
+        content = _not_there_yet(bad, root, interval).select(
+            "reason", "row", "file", F.current_timestamp().alias("quarantined_at")
+        )
+        files = write_files(content, root, _TABLE, interval.id)
     if files or quarantined(root, [interval.id]):
         confirm()
         commit_files(
@@ -51,9 +55,9 @@ def put_aside(
 
 
 def _not_there_yet(bad: DataFrame, root: str, interval: Interval) -> DataFrame:
-    """Without those rows that have no time and that an earlier interval has put aside: every one that reads their file meets them."""
-    if not control.exists(root, _TABLE):
+    """Without those that every interval meets which reads their file, if an earlier one has put them aside."""
+    if not control.exists(root, _TABLE) or bad.where(~F.col("own")).isEmpty():
         return bad
     stored = bad.sparkSession.read.format("delta").load(control.table_path(root, _TABLE))
-    earlier = stored.where(F.col("interval_id") < interval.id).select("file", "row", F.lit(False).alias("dated"))
-    return bad.join(earlier, ["file", "row", "dated"], "left_anti")
+    earlier = stored.where(F.col("interval_id") < interval.id).select("file", "row", F.lit(False).alias("own"))
+    return bad.join(earlier, ["file", "row", "own"], "left_anti")

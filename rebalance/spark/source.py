@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial, reduce
@@ -34,13 +35,13 @@ _WIDEST: dict[str, DataType] = {
 MALFORMED = "_malformed"
 
 
-def read_source(spark: SparkSession, pipeline: Pipeline, span: Interval) -> DataFrame:
+def read_source(spark: SparkSession, pipeline: Pipeline, span: Interval, *, pinned: bool = False) -> DataFrame:
     """All events that can be of a stretch of time, unread: the columns as they are in the source.
 
-    The files, or the version of a Delta table, are those of now: read twice, it gives the same rows.
+    Files are listed now, and of a Delta table the version of now is `pinned` if asked: read twice, it then gives the same rows.
     """
     if pipeline.source.format == "delta":
-        return _checked(pipeline, lambda: _read_delta(spark, pipeline, span))
+        return _checked(pipeline, lambda: _read_delta(spark, pipeline, span, pinned))
     return _checked(pipeline, lambda: _read_files(spark, pipeline, span))
 
 
@@ -84,14 +85,14 @@ def _read_files(spark: SparkSession, pipeline: Pipeline, span: Interval) -> Data
     if not source.partitions:
         return _load(spark, pipeline, [for_spark(source.path)])
     folders = Folders(spark, for_spark(source.path), Partitions(source.partitions))
-    own = folders.of(span)
+    own, undated = folders.of(span), folders.of_no_time()
     if own:
-        return _load(spark, pipeline, own)
+        return _load(spark, pipeline, [*own, *undated])
     # No folder, no events; any other one tells the columns, and whether folders are named as they were declared to be.
     another = next(folders.newest_first(), None)
     if another is None:
         raise _unreadable(pipeline, f"there is no folder for a {' and '.join(source.partitions)} yet.")
-    return _load(spark, pipeline, [another]).where(F.lit(False))
+    return _load(spark, pipeline, undated) if undated else _load(spark, pipeline, [another]).where(F.lit(False))
 
 
 def _load(spark: SparkSession, pipeline: Pipeline, paths: Sequence[str]) -> DataFrame:
@@ -122,10 +123,11 @@ def _widest(reader: DataFrameReader, events: DataFrame, paths: Sequence[str]) ->
     return reader.schema(StructType(columns)).load(list(paths)) if columns != events.schema.fields else events
 
 
-def _read_delta(spark: SparkSession, pipeline: Pipeline, span: Interval) -> DataFrame:
-    source, events = pipeline.source, _delta_table(spark, pipeline, pinned=reads_again(pipeline))
+def _read_delta(spark: SparkSession, pipeline: Pipeline, span: Interval, pinned: bool) -> DataFrame:
+    source, events = pipeline.source, _delta_table(spark, pipeline, pinned)
     if not source.partitions:
         return events
+    _check_partitions(events, pipeline)
     own = [
         reduce(and_, [F.col(column) == _typed(events, column, value) for column, value in found.items()])
         for found in Partitions(source.partitions).of(span)
@@ -133,7 +135,7 @@ def _read_delta(spark: SparkSession, pipeline: Pipeline, span: Interval) -> Data
     return events.where(reduce(or_, own) | F.col(next(iter(source.partitions))).isNull())
 
 
-def _delta_table(spark: SparkSession, pipeline: Pipeline, *, pinned: bool = False) -> DataFrame:
+def _delta_table(spark: SparkSession, pipeline: Pipeline, pinned: bool = False) -> DataFrame:
     source, reader = pipeline.source, spark.read.format("delta")
     if pinned:
         table = (
@@ -152,14 +154,31 @@ def _delta_table(spark: SparkSession, pipeline: Pipeline, *, pinned: bool = Fals
     return events
 
 
+def _check_partitions(events: DataFrame, pipeline: Pipeline) -> None:
+    """Refuse text in another format than the declared one: it would be taken for no events. Other types are compared as such."""
+    partitions = Partitions(pipeline.source.partitions)
+    columns = [column for column in partitions.formats if dict(events.dtypes)[column] == "string"]
+    if not columns:
+        return
+    known = reduce(and_, [F.col(column).isNotNull() for column in columns])
+    for row in events.where(known).select(*columns).limit(1).collect():
+        for column in columns:
+            if partitions.place_of(column, row[column]) is None:
+                raise SourceError(
+                    f"source.partitions says that {column} is like {partitions.formats[column]}, but at {pipeline.source.place} there is "
+                    f"{row[column]!r}, which no interval would read. Correct the format (%-H is an hour without a leading zero)."
+                )
+
+
 def _typed(events: DataFrame, column: str, value: str) -> Column:
     """A partition's value in its column's type: an hour 05 may be stored as a number."""
-    return F.lit(value).cast(events.schema[column].dataType)
-
-
-def reads_again(pipeline: Pipeline) -> bool:
-    """Whether a step reads its events more than once, so that each time they have to be the same."""
-    return pipeline.source.on_bad_rows == "quarantine" or bool(pipeline.interval.watch_late)
+    kind = events.schema[column].dataType
+    shape = {"string": ".*", "date": r"\d{4}-\d\d-\d\d"}.get(kind.typeName(), r"\d+")
+    if not re.fullmatch(shape, value):
+        raise SourceError(
+            f"source.partitions: column {column!r} is {kind.simpleString()}, but its format gives {value!r}. Correct the format."
+        )
+    return F.lit(value).cast(kind)
 
 
 def _check_columns(events: DataFrame, pipeline: Pipeline) -> None:

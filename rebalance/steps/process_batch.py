@@ -72,7 +72,8 @@ def process_batch(pipeline: Pipeline, interval: Interval) -> str:
             return _done_already(pipeline, interval, done)
         started = time.perf_counter()
         spark = placing_session(spark_session(pipeline))
-        source = read_source(spark, pipeline, interval)
+        quarantines, watches = pipeline.source.on_bad_rows == "quarantine", bool(pipeline.interval.watch_late)
+        source = read_source(spark, pipeline, interval, pinned=quarantines or watches)
         events = events_of(source, pipeline, interval)
         epoch = active_epoch(pipeline, interval, key_type_of(events, pipeline.source.key))
         epoch = adopted(pipeline.tables, epoch)
@@ -80,8 +81,8 @@ def process_batch(pipeline: Pipeline, interval: Interval) -> str:
         _check_consistency(pipeline, epoch)
         function = load_function(pipeline.tables, epoch.function_version)
         batch = Batch(pipeline, interval, epoch, function, spark, results_version)
-        batch.events = counted_for_later(source, pipeline, interval)
-        if pipeline.source.on_bad_rows == "quarantine":
+        batch.events = counted_for_later(source, pipeline, interval) if watches else None
+        if quarantines:
             batch.bad_rows = put_aside(source, pipeline, interval, confirm=batch.still_active)
         try:
             batch.run(events)

@@ -134,6 +134,12 @@ def test_a_row_in_the_folder_of_another_time_is_refused_because_no_interval_woul
         SourceError, match=r"^1 event .* in a partition of another time \(day \+ hour\), for example .*03:10"
     ):
         process_batch(pipeline, first)
+    daily = HOURLY.replace(', hour = "%-H"', "")
+    aside = pipeline_on(tmp_path, f'{daily}\non_bad_rows = "quarantine"')
+    put(pipeline, first, pl.concat([events(first.start), events(first.shifted(30).start)[:1]]))
+    for number in range(2):
+        process_batch(aside, first.shifted(number))
+    assert pl.read_delta(f"{aside.tables}/quarantine")["reason"].to_list() == ["wrong partition"]
 
 
 def test_rows_without_a_time_are_found_where_spark_puts_them(spark: SparkSession, tmp_path: Path) -> None:
@@ -214,6 +220,23 @@ def test_a_partition_column_that_a_delta_table_has_not_is_refused(spark: SparkSe
     write_deltalake(pipeline.source.path, events(first_interval(pipeline).start))
     with pytest.raises(SourceError, match=r"source\.partitions names 'day'.*no such column.*ts, user, amount"):
         process_batch(pipeline, first_interval(pipeline))
+
+
+@pytest.mark.parametrize(
+    ("written", "stored", "message"),
+    [
+        ("%Y-%m-%d", "2026/01/01", "day is like %Y-%m-%d, but at .* there is '2026/01/01'"),
+        ("%Y-%m-%d", 20260101, r"column 'day' is (int|bigint), but its format gives '2026-01-01'"),
+    ],
+)
+def test_partitions_of_a_delta_table_that_are_not_as_declared_are_refused(
+    spark: SparkSession, tmp_path: Path, written: str, stored: str | int, message: str
+) -> None:
+    pipeline = pipeline_on(tmp_path, f'path = "events"\nkey = "user"\npartitions = {{day = "{written}"}}')
+    first = first_interval(pipeline)
+    write_deltalake(pipeline.source.path, events(first.start).with_columns(day=pl.lit(stored)), partition_by=["day"])
+    with pytest.raises(SourceError, match=message):
+        read_source(spark, pipeline, first)
 
 
 def test_a_delta_table_may_be_named_as_the_catalog_has_it(spark: SparkSession, tmp_path: Path) -> None:
