@@ -9,7 +9,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from rebalance.operators import AnyOperator, SqlOperator, load_operator, load_process, make_operator
-from rebalance.pipeline.intervals import cron_of, parse_length
+from rebalance.pipeline.intervals import cron_of, parse_length, parse_span
 
 Mode = Literal["auto", "approve", "shadow"]
 Consistency = Literal["move", "merge"]
@@ -59,11 +59,21 @@ class IntervalSection(Section):
         description="Length of an interval: '15 min', '1 h', '1 d'. It must divide a day, so that intervals start at the same times every day (UTC)."
     )
     first: datetime = Field(description="Start of the first interval (UTC).")
+    grace: timedelta = Field(
+        timedelta(minutes=10),
+        ge=timedelta(0),
+        description="How long after its end an interval is left open for events that are written late: '10 min', '0 min'. Writers that commit every few minutes are done by then, and what comes later is in no result until a rewind.",
+    )
 
     @field_validator("length", mode="before")
     @classmethod
     def _parse(cls, value: Any) -> Any:
         return parse_length(value) if isinstance(value, str) else value
+
+    @field_validator("grace", mode="before")
+    @classmethod
+    def _parse_grace(cls, value: Any) -> Any:
+        return parse_span(value, "interval.grace") if isinstance(value, str) else value
 
     @field_validator("first")
     @classmethod
@@ -281,7 +291,8 @@ class AirflowSection(Section):
         None, gt=0, description="Minutes after which process_batch is stopped and tried again; unset = never."
     )
     catchup: bool = Field(
-        True, description="Whether unpausing the DAG runs the intervals since interval.first, in order."
+        True,
+        description="Whether unpausing the DAG runs all intervals since interval.first, or since the newest processed one, in order. false: only the newest of them; the others are left out, which `rebalance status` shows.",
     )
     maintain: str = Field(
         "@daily",

@@ -41,6 +41,8 @@ class Epoch:
     plan_id: str
     #: The epoch that a `rewind` goes on from; -1 otherwise.
     rewound_to: int
+    #: Of a `process` epoch: the first of the intervals that were left out on purpose just before its own; empty if none was.
+    skipped_from: str
     #: What the state means: key, interval, operator, as JSON (`rebalance.storage.meaning`).
     meaning: str
     published_at: datetime
@@ -97,6 +99,20 @@ def processed(root: str, interval_id: str) -> Epoch | None:
     return _newest(epoch for epoch in in_force(root) if epoch.kind == "process" and epoch.interval_id == interval_id)
 
 
+def processed_ids(root: str) -> list[str]:
+    """The intervals whose processing counts, oldest first."""
+    return [epoch.interval_id for epoch in in_force(root) if epoch.kind == "process"]
+
+
+def skipped_by(root: str, interval_id: str) -> Epoch | None:
+    """The epoch whose interval was processed without this one, if it was left out on purpose and that counts."""
+    return _newest(
+        epoch
+        for epoch in in_force(root)
+        if epoch.skipped_from and epoch.skipped_from <= interval_id < epoch.interval_id
+    )
+
+
 def carried_out(root: str, plan_ids: Sequence[str]) -> Epoch | None:
     """The epoch of the migration that carried out one of these plans, if one did and counts."""
     if not plan_ids:
@@ -125,6 +141,7 @@ def publish(
     state_version: int,
     plan_id: str = "",
     rewound_to: int = -1,
+    skipped_from: str = "",
     meaning: str | None = None,
 ) -> Epoch:
     """Make a new epoch the active one, provided that `base` still is. What the state means stays as it was unless it is said."""
@@ -140,6 +157,7 @@ def publish(
         state_version=state_version,
         plan_id=plan_id,
         rewound_to=rewound_to,
+        skipped_from=skipped_from,
         meaning=meaning if meaning is not None else base.meaning if base else "{}",
         published_at=datetime.now(UTC),
     )

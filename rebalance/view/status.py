@@ -9,10 +9,13 @@ from rich.console import Console
 from rich.table import Table
 
 from rebalance.pipeline.file import Pipeline
+from rebalance.storage.epochs import Epoch, in_force
 from rebalance.storage.history import IntervalRecord, read_history
 from rebalance.storage.reader import Opened, open_tables
 from rebalance.view.words import bytes_in_words, new_table
 
+#: How many times that intervals were left out are shown.
+_SKIPS = 5
 _COLUMNS = (
     "interval",
     "rows",
@@ -35,11 +38,15 @@ class Status:
     pipeline: Pipeline
     opened: Opened
     intervals: Sequence[IntervalRecord]
+    #: The epochs before whose intervals others were left out on purpose, oldest first.
+    skips: Sequence[Epoch]
 
 
 def status(pipeline: Pipeline, last: int) -> Status:
     """Where the pipeline stands, with its `last` intervals."""
-    return Status(pipeline, open_tables(pipeline.tables), read_history(pipeline.tables, last))
+    root = pipeline.tables
+    skips = [epoch for epoch in in_force(root) if epoch.skipped_from]
+    return Status(pipeline, open_tables(root), read_history(root, last), skips)
 
 
 def print_status(found: Status, console: Console) -> None:
@@ -50,6 +57,14 @@ def print_status(found: Status, console: Console) -> None:
         f"function v{function.version} with {function.channels} channels, {len(function.routes):,} routes, {len(function.splits):,} splits; "
         f"planner {planning.planner}, θ_max {planning.theta_max:g}, mode {planning.mode}"
     )
+    for epoch in found.skips[-_SKIPS:]:
+        console.print(
+            f"left out on purpose: the intervals from {epoch.skipped_from} to before {epoch.interval_id} (epoch {epoch.epoch})"
+        )
+    if len(found.skips) > _SKIPS:
+        console.print(
+            f"left out before that: {len(found.skips) - _SKIPS} times; the table epochs has them all (skipped_from)"
+        )
     console.print(history_table(found.intervals))
 
 
