@@ -22,7 +22,7 @@ _ABOUT = """\
 Keeps a keyed, stateful pipeline on Spark and Delta balanced.
 
   rebalance init demo --source PATH  a commented pipeline file from a look at a table
-  rebalance run demo                 process all intervals that have data, one after the other
+  rebalance run demo                 process all closed intervals that have data, one after the other
   rebalance status demo              where the pipeline stands, and what the last intervals did
   rebalance plan demo --dry-run      what would be planned now, and why; changes nothing
   rebalance approve demo             in mode approve: let the waiting plan be carried out, or --reject it
@@ -81,7 +81,13 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument(
         "--from", dest="first", metavar="START", help="first interval; default: the one after the last processed"
     )
-    run.add_argument("--intervals", type=int, metavar="N", help="how many; default: as long as there is data")
+    run.add_argument(
+        "--intervals", type=int, metavar="N", help="how many; default: as long as there is data and they are closed"
+    )
+    run.add_argument("--now", action="store_true", help="take intervals that are not closed yet too")
+    run.add_argument(
+        "--skip", action="store_true", help="with --from: leave out the intervals before it, which is recorded"
+    )
     status = add("status", _status, "Where the pipeline stands: epoch, function, the last intervals.")
     status.add_argument("--last", type=int, default=8, metavar="N", help="how many intervals to show (default 8)")
     plan = add("plan", _plan, "Plan on the newest statistics.")
@@ -144,8 +150,11 @@ def _init(given: argparse.Namespace) -> None:
 
 
 def _run(pipeline: Pipeline, arguments: argparse.Namespace) -> None:
+    from rebalance.steps import Insist
     from rebalance.steps.run import run_intervals
 
+    if arguments.skip and not arguments.first:
+        raise ConfigError("--skip goes with --from: say which interval to go on with.")
     console = _console()
     first = pipeline.interval_at(parse_start(arguments.first)) if arguments.first else None
 
@@ -153,7 +162,8 @@ def _run(pipeline: Pipeline, arguments: argparse.Namespace) -> None:
         # A message may have brackets of its own.
         console.print(text, markup=False)
 
-    done = run_intervals(pipeline, first=first, count=arguments.intervals, say=say)
+    insist = Insist(now=arguments.now, skip=arguments.skip)
+    done = run_intervals(pipeline, first=first, count=arguments.intervals, say=say, insist=insist)
     say(f"{done} intervals have their results. `rebalance status {arguments.pipeline}` shows what happened.")
 
 
@@ -173,10 +183,11 @@ def _plan(pipeline: Pipeline, arguments: argparse.Namespace) -> None:
         raise ConfigError(
             "--planner and --theta-max only go with --dry-run; what is carried out is set in the pipeline file."
         )
-    from rebalance.steps import run_step
+    from rebalance.steps import Insist, run_step
     from rebalance.view.dry_run import newest_counted
 
-    _console().print(run_step("make_plan", pipeline, newest_counted(pipeline)))
+    # Counted it is already, closed or not.
+    _console().print(run_step("make_plan", pipeline, newest_counted(pipeline), Insist(now=True)))
 
 
 def _approve(pipeline: Pipeline, arguments: argparse.Namespace) -> None:

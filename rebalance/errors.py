@@ -47,6 +47,14 @@ class OrderError(RebalanceError):
     final = True
 
 
+class SkippedError(OrderError):
+    """An interval was asked for that was left out on purpose."""
+
+
+class NotClosedError(RebalanceError):
+    """The interval may still get events: it has not ended, or its grace has not passed. Time alone cures it."""
+
+
 class QualityError(RebalanceError):
     """The statistics failed their checks; nothing was planned on them."""
 

@@ -6,6 +6,8 @@ overlooked. `process_batch` is the last task and would make it green, so an empt
 
 No task depends on its past. Only `process_batch` needs the interval before, and with one run at a time a run that waited for a failed
 one would hold the only place in which that one could be run again. It refuses instead.
+
+A run begins when its interval has ended. Its first task gives the worker back until the interval's grace has passed.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from typing import Any
 
 from airflow.providers.standard.operators.empty import EmptyOperator
 from airflow.providers.standard.operators.python import PythonOperator
-from airflow.sdk import DAG, CronDataIntervalTimetable, TriggerRule
+from airflow.sdk import DAG, CronDataIntervalTimetable, Param, TriggerRule
 from airflow.sdk.exceptions import AirflowFailException
 
 from rebalance.airflow.assets import assets_of
@@ -53,6 +55,7 @@ def make_dag(pipeline: Pipeline) -> DAG:
         max_active_runs=1,
         tags=["rebalance", pipeline.planning.planner, pipeline.planning.mode],
         default_args=task_defaults(pipeline),
+        params=run_form(),
     )
     tasks = {step.name: make_task(dag, pipeline, step) for step in steps_of(pipeline)}
     row = list(tasks.values())
@@ -69,6 +72,17 @@ def make_dag(pipeline: Pipeline) -> DAG:
             doc_md="planned is green if the interval was planned; if not, the run is failed.",
         )
     return dag
+
+
+def run_form() -> dict[str, Any]:
+    """What a person can insist on who triggers a run by hand."""
+    about = {
+        "skip": "Leave out the intervals between the newest processed one and this run's, for good; it is recorded. Without it, a run that "
+        "does not follow the newest processed interval is refused.",
+        "now": "Take the interval though it is not closed yet; events that come later are in no result until a rewind. Without it, the run "
+        "waits for interval.grace.",
+    }
+    return {name: Param(False, type="boolean", title=name, description=text) for name, text in about.items()}
 
 
 def task_defaults(pipeline: Pipeline) -> dict[str, Any]:

@@ -17,6 +17,9 @@ from rebalance.steps import RESULTS
 
 COMPLETE = "**Results are complete; the interval was not planned.**"
 MISSING = "**Results are missing, and the DAG is paused.**"
+REFUSED = "**This run was refused and has changed nothing; scheduled runs go on.**"
+#: How the trouble of a run begins whose interval has not its turn.
+_NOT_ITS_TURN = ("OrderError: ", "NotClosedError: ")
 #: Airflow keeps no more of a note.
 _LONGEST = 1000
 
@@ -35,6 +38,9 @@ def on_dag_run_failed(dag_run: Any, msg: str) -> None:
     said = "\n\n".join(f"`{ti.task_id}` failed: {ti.note}" for ti in failed)
     if tasks[RESULTS].state == "success":
         _note(dag_run, f"{COMPLETE} {said}")
+        return
+    if dag_run.run_type != "scheduled" and troubles.get(RESULTS, "").startswith(_NOT_ITS_TURN):
+        _note(dag_run, f"{REFUSED} {said}")
         return
     _note(dag_run, f"{MISSING} {said}")
     _pause(dag_run.dag_id, session)
@@ -72,7 +78,7 @@ def _note(dag_run: Any, text: str) -> None:
 
 
 def _is_ours(note: str | None) -> bool:
-    return bool(note) and str(note).startswith((COMPLETE, MISSING))
+    return bool(note) and str(note).startswith((COMPLETE, MISSING, REFUSED))
 
 
 def _pause(dag_id: str, session: Any) -> None:

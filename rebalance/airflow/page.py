@@ -52,6 +52,10 @@ Everything else is retried {pipeline.airflow.retries} times first. Then it depen
 - `{RESULTS}`: the results of the interval are missing. The run is marked failed and the DAG is paused, because later intervals build on
   this one's state. Put right what the note says, clear the task, then unpause.
 
+**When a run begins:** when its interval has ended. Its first task then waits until `interval.grace` has passed, without a worker. A run
+triggered by hand may **skip** the intervals between the newest processed one and its own, which is recorded, or take an interval **now**,
+before it is closed. Without that, a run whose interval does not follow the newest processed one is refused.
+
 **Tables:** Delta, under `{pipeline.tables}`. `rebalance status {pipeline.file}` reads them without Spark.
 
 ## Knobs in force
@@ -128,7 +132,7 @@ def _words(value: Any) -> str:
         return "–"
     if isinstance(value, timedelta):
         minutes = value // timedelta(minutes=1)
-        return f"{minutes} min" if minutes % 60 else f"{minutes // 60} h"
+        return f"{minutes} min" if minutes % 60 or not minutes else f"{minutes // 60} h"
     if isinstance(value, datetime):
         return value.isoformat()
     if isinstance(value, dict):

@@ -4,19 +4,26 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 
-from airflow.sdk.exceptions import AirflowFailException, AirflowTaskTimeout
+from airflow.sdk.exceptions import (
+    AirflowFailException,
+    AirflowRescheduleException,
+    AirflowSkipException,
+    AirflowTaskTimeout,
+)
 
 from rebalance.airflow import TROUBLE
-from rebalance.errors import OrderError, RebalanceError
+from rebalance.errors import NotClosedError, OrderError, RebalanceError, SkippedError
 from rebalance.pipeline.file import Pipeline, load_pipeline
 from rebalance.pipeline.intervals import Interval
 from rebalance.spark.warm import kept_warm
-from rebalance.steps import RESULTS, run_step
+from rebalance.steps import AS_USUAL, RESULTS, Insist, run_step
+
+log = logging.getLogger("rebalance")
 
 log = logging.getLogger("rebalance")
 
@@ -29,6 +36,8 @@ def run_task(
     pipeline_file: str,
     data_interval_start: datetime | None = None,
     data_interval_end: datetime | None = None,
+    params: Mapping[str, Any] | None = None,
+    dag_run: Any = None,
     ti: Any = None,
     outlet_events: Any = None,
 ) -> str:
@@ -37,19 +46,33 @@ def run_task(
     began = time.perf_counter()
     try:
         known = pipeline, interval = pipeline_and_interval(pipeline_file, data_interval_start, data_interval_end)
-        refuse_without_results_before(ti, pipeline)
+        wanted, scheduled = params or {}, dag_run is None or dag_run.run_type == "scheduled"
+        if not wanted.get("now"):
+            wait_until_closed(pipeline, interval, scheduled=scheduled)
+        if not wanted.get("skip"):
+            refuse_without_results_before(ti, pipeline, interval)
+        # Whoever does not want to catch up wants intervals to be left out.
+        skip = bool(wanted.get("skip")) or (scheduled and not pipeline.airflow.catchup)
         with kept_warm(pipeline.spark.warm if is_own_process() else 0):
-            said = run_step(step, pipeline, interval)
+            # It is closed, or a person says that it need not be.
+            said = run_step(step, pipeline, interval, Insist(now=True, skip=skip))
         show(pipeline, interval, step, time.perf_counter() - began, outlet_events)
         alert(pipeline, interval, step)
         return said
+    except SkippedError as error:
+        raise AirflowSkipException(str(error)) from None
+    except AirflowRescheduleException:
+        raise
     except (Exception, AirflowTaskTimeout) as error:
         said = str(error) if isinstance(error, AirflowFailException) else f"{type(error).__name__}: {error}"
         if ti:
             ti.xcom_push(key=TROUBLE, value=said)
-        # Airflow retries every other exception. What took too long to plan would do so again, and results wait for it.
-        hung = isinstance(error, AirflowTaskTimeout) and step != RESULTS
-        final = hung or isinstance(error, AirflowFailException) or (isinstance(error, RebalanceError) and error.final)
+        # Airflow retries every other exception. What took too long to plan would do so again, and results wait for it; what is far from
+        # closed is so for longer than all retries.
+        hopeless = isinstance(error, NotClosedError) or (isinstance(error, AirflowTaskTimeout) and step != RESULTS)
+        final = (
+            hopeless or isinstance(error, AirflowFailException) or (isinstance(error, RebalanceError) and error.final)
+        )
         if known and (final or ti is None or ti.try_number > ti.max_tries):
             alert(*known, step, error)
         if final:
@@ -91,6 +114,23 @@ def current_context() -> dict[str, Any]:
     return {}
 
 
+def wait_until_closed(pipeline: Pipeline, interval: Interval, *, scheduled: bool) -> None:
+    """Give the worker back until the interval is closed, then have the task started again; that is no retry.
+
+    A run by hand is refused where its interval has not even ended: its date may be any, and it would hold up all others until then.
+    """
+    # Imported here: Airflow reads this module with every DAG file.
+    from rebalance.steps.turn import require_closed, time_left
+
+    left = time_left(pipeline, interval)
+    if not left:
+        return
+    if not scheduled and left > pipeline.interval.grace:
+        require_closed(pipeline, interval, AS_USUAL)
+    log.info("%s %s is not closed yet: waiting for %s", pipeline.name, interval.id, left)
+    raise AirflowRescheduleException(datetime.now(UTC) + left)  # type: ignore[no-untyped-call]
+
+
 def is_own_process() -> bool:
     """Whether an executor has started this process for one task; tasks that share a process share its Spark anyway."""
     from airflow.sdk.execution_time import task_runner
@@ -102,7 +142,7 @@ def is_own_process() -> bool:
 def pipeline_and_interval(file: str, start: datetime | None, end: datetime | None) -> tuple[Pipeline, Interval]:
     """The pipeline, and which of its intervals the run's data interval is."""
     if start is None or end is None:
-        raise AirflowFailException(
+        raise OrderError(
             "this run has no data interval, so there is no telling which events it should process. "
             "Trigger it with a logical date (it processes the last interval that ended by then), or backfill a range of dates."
         )
@@ -121,20 +161,22 @@ def utc(date: datetime) -> datetime:
     return datetime.fromtimestamp(date.timestamp(), UTC)
 
 
-def refuse_without_results_before(ti: Any, pipeline: Pipeline) -> None:
+def refuse_without_results_before(ti: Any, pipeline: Pipeline, interval: Interval) -> None:
     """Fail at once if the run before has no results: this interval would build on state that is not there."""
     before = ti.get_previous_dagrun() if ti else None
-    if before is None or before.data_interval_start is None:
+    if before is None or before.data_interval_start is None or utc(before.data_interval_start) >= interval.start:
         return
     found = ti.get_task_states(dag_id=ti.dag_id, task_ids=[RESULTS], run_ids=[before.run_id])
     state = found.get(before.run_id, {}).get(RESULTS)
     if state == "success":
         return
-    # The tables know better: the task may have been cleared, or failed when it was run once more.
-    from rebalance.storage.epochs import processed
+    # The tables know better: the task may have been cleared, or failed when it was run once more, or its interval been left out.
+    from rebalance.storage.epochs import current_epoch
 
-    if processed(pipeline.tables, pipeline.interval_at(utc(before.data_interval_start)).id) is None:
-        raise AirflowFailException(
+    newest = current_epoch(pipeline.tables)
+    if newest is None or newest.interval_id < pipeline.interval_at(utc(before.data_interval_start)).id:
+        raise OrderError(
             f"the run before, {before.run_id}, has no results: its {RESULTS} is {state or 'not run yet'}. "
-            "Clear that task first, then the failed ones of this run, and unpause the DAG."
+            "Clear that task first, then the failed ones of this run, and unpause the DAG. To leave its interval out for good, trigger "
+            "a run of this one's by hand, with `skip`."
         )

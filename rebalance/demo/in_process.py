@@ -167,7 +167,7 @@ def _check(dag: Any, interval: Interval) -> None:
         results = previous and previous.get_task_instance(RESULTS, session=session)
         state = results and str(results.state)
         start = previous and previous.data_interval_start
-    if state not in (None, "success"):
+    if state not in (None, "success", "skipped"):
         raise RunError(
             f"{dag.dag_id}: the interval before, {start:%Y-%m-%d %H:%M}, has no results ({RESULTS} is {state}). Run that one again first."
         )
@@ -252,9 +252,9 @@ def _run_task(ti: Any, task: Any, session: Any) -> None:
 
 
 def _wait(run: Any, before: dict[str, str], session: Any) -> dict[str, str]:
-    """Wait a moment for a retry, or for a failure to reach later tasks; refuse to wait for what nobody here will do."""
+    """Wait a moment for a retry, for an interval's grace, or for a failure to reach later tasks; refuse to wait for what nobody here will do."""
     states = {ti.task_id: str(ti.state) for ti in run.get_task_instances(session=session)}
-    if states == before and "up_for_retry" not in states.values():
+    if states == before and not {"up_for_retry", "up_for_reschedule"} & set(states.values()):
         raise RunError(f"{run.dag_id}, {run.run_id}: no task can run. Their states are {states}.")
     time.sleep(PAUSE)
     return states

@@ -14,16 +14,32 @@ _DAY = timedelta(days=1)
 ID_FORMAT = "%Y%m%dT%H%MZ"
 
 
-def parse_length(text: str) -> timedelta:
+def parse_length(text: str, knob: str = "interval.length") -> timedelta:
     """'15 min', '1 h' or '1 d' as a length.
 
     >>> parse_length("15 min")
     datetime.timedelta(seconds=900)
     """
+    length = parse_span(text, knob)
+    if not length:
+        raise _no_length(text, knob)
+    return length
+
+
+def parse_span(text: str, knob: str) -> timedelta:
+    """A length that may be nothing.
+
+    >>> parse_span("0 min", "interval.grace")
+    datetime.timedelta(0)
+    """
     match = re.fullmatch(r"\s*(\d{1,6})\s*(min|h|d)\s*", text)
-    if not match or int(match[1]) == 0:
-        raise ValueError(f"interval.length = {text!r} is not a length. Write for example '15 min', '1 h' or '1 d'.")
+    if not match:
+        raise _no_length(text, knob)
     return int(match[1]) * _UNITS[match[2]]
+
+
+def _no_length(text: str, knob: str) -> ValueError:
+    return ValueError(f"{knob} = {text!r} is not a length. Write for example '15 min', '1 h' or '1 d'.")
 
 
 def cron_of(length: timedelta) -> str:

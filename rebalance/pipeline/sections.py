@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
+from pydantic_core import PydanticCustomError
 
 from rebalance.operators import AnyOperator, SqlOperator, load_operator, load_process, make_operator
-from rebalance.pipeline.intervals import cron_of, parse_length
+from rebalance.pipeline.intervals import cron_of, parse_length, parse_span
 
 Mode = Literal["auto", "approve", "shadow"]
 Consistency = Literal["move", "merge"]
@@ -30,7 +30,7 @@ class Section(BaseModel):
         for one in value if isinstance(value, list | tuple) else (value,):
             wanted = _mismatch(one, kinds)
             if wanted:
-                raise ValueError(f"{info.field_name} = {value!r}: {wanted}")
+                raise PydanticCustomError("kind", "{wanted}", {"wanted": wanted})
         return value
 
 
@@ -65,6 +65,11 @@ class IntervalSection(Section):
         description="Length of an interval: '15 min', '1 h', '1 d'. It must divide a day, so that intervals start at the same times every day (UTC)."
     )
     first: datetime = Field(description="Start of the first interval (UTC).")
+    grace: timedelta = Field(
+        timedelta(minutes=10),
+        ge=timedelta(0),
+        description="How long after its end an interval is left open for events that are written late: '10 min', '0 min'. Writers that commit every few minutes are done by then, and what comes later is in no result until a rewind.",
+    )
     watch_late: timedelta = Field(
         timedelta(0),
         description="How far back events are counted again after each interval, to tell of those that came late: '1 d'; '0 min' = not at all. It reads the time column of that much of the source.",
@@ -75,17 +80,10 @@ class IntervalSection(Section):
     def _parse(cls, value: Any) -> Any:
         return parse_length(value) if isinstance(value, str) else value
 
-    @field_validator("watch_late", mode="before")
+    @field_validator("grace", "watch_late", mode="before")
     @classmethod
-    def _parse_watch(cls, value: Any) -> Any:
-        if not isinstance(value, str):
-            return value
-        try:
-            return timedelta(0) if re.fullmatch(r"\s*0+\s*(min|h|d)\s*", value) else parse_length(value)
-        except ValueError:
-            raise ValueError(
-                f"interval.watch_late = {value!r} is not a length of time. Write for example '1 d', '6 h' or '0 min' for off."
-            ) from None
+    def _parse_span(cls, value: Any, info: ValidationInfo) -> Any:
+        return parse_span(value, f"interval.{info.field_name}") if isinstance(value, str) else value
 
     @field_validator("first")
     @classmethod
@@ -305,7 +303,8 @@ class AirflowSection(Section):
         None, gt=0, description="Minutes after which process_batch is stopped and tried again; unset = never."
     )
     catchup: bool = Field(
-        True, description="Whether unpausing the DAG runs the intervals since interval.first, in order."
+        True,
+        description="Whether unpausing the DAG runs all intervals since interval.first, or since the newest processed one, in order. false: only the newest of them; the others are left out, which `rebalance status` shows.",
     )
     maintain: str = Field(
         "@daily",

@@ -23,6 +23,20 @@ log = logging.getLogger("rebalance")
 
 
 @dataclass(frozen=True)
+class Insist:
+    """What a person insists on; `rebalance.steps.turn` refuses it otherwise."""
+
+    #: The interval is taken though it is not closed.
+    now: bool = False
+    #: The intervals between the newest processed one and this one are left out.
+    skip: bool = False
+
+
+#: Nobody insists on anything.
+AS_USUAL = Insist()
+
+
+@dataclass(frozen=True)
 class Step:
     """One step; its module, function, job file, Airflow task and log line all have its name."""
 
@@ -69,19 +83,19 @@ def steps_of(pipeline: Pipeline) -> tuple[Step, ...]:
     return (STEPS[-1], *STEPS[:-1])
 
 
-def run_step(name: str, pipeline: Pipeline, interval: Interval) -> str:
+def run_step(name: str, pipeline: Pipeline, interval: Interval, insist: Insist = AS_USUAL) -> str:
     """Run one step for one interval; returns, and logs, what was done in a sentence."""
     # Imported here: Airflow reads this module with every DAG file, and storage needs Arrow.
     from rebalance.storage.trouble import storage_in_words
 
     began = time.perf_counter()
     with extras_named(), trouble_in_words(), storage_in_words(pipeline.tables):
-        done = function_of(name)(pipeline, interval)
+        done = function_of(name)(pipeline, interval, insist)
     log.info("%s %s %s: %s (%.1f s)", pipeline.name, interval.id, name, done, time.perf_counter() - began)
     return done
 
 
-def function_of(name: str) -> Callable[[Pipeline, Interval], str]:
+def function_of(name: str) -> Callable[[Pipeline, Interval, Insist], str]:
     """The function of a step."""
-    function: Callable[[Pipeline, Interval], str] = getattr(import_module(f"rebalance.steps.{name}"), name)
+    function: Callable[[Pipeline, Interval, Insist], str] = getattr(import_module(f"rebalance.steps.{name}"), name)
     return function

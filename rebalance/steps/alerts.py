@@ -14,16 +14,19 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from rebalance.errors import QualityError
 from rebalance.pipeline.file import Pipeline
 from rebalance.pipeline.intervals import Interval
-from rebalance.steps import RESULTS, run_step
+from rebalance.steps import AS_USUAL, RESULTS, Insist, run_step
 from rebalance.storage import control
 from rebalance.storage.history import IntervalRecord, read_history
+from rebalance.storage.late import Late, advice
 
-Kind = Literal["step_failed", "quality_failed", "plan_refused", "imbalance_stays", "worse_than_predicted"]
+Kind = Literal[
+    "step_failed", "quality_failed", "plan_refused", "late_events", "imbalance_stays", "worse_than_predicted"
+]
 
 log = logging.getLogger("rebalance")
 
@@ -45,10 +48,10 @@ class Alert:
         return json.dumps(told).encode()
 
 
-def run_and_tell(step: str, pipeline: Pipeline, interval: Interval) -> str:
+def run_and_tell(step: str, pipeline: Pipeline, interval: Interval, insist: Insist = AS_USUAL) -> str:
     """Run a step that is not tried again, and tell what of it needs a person."""
     try:
-        done = run_step(step, pipeline, interval)
+        done = run_step(step, pipeline, interval, insist)
     except Exception as error:
         tell(pipeline, interval, step, error)
         raise
@@ -80,11 +83,21 @@ def _findings(pipeline: Pipeline, interval: Interval, step: str) -> Iterator[tup
         if newest and newest["decision"] == "reject":
             yield "plan_refused", newest["reason"]
     if step == RESULTS:
+        # A row changes when its count does: told once.
+        seen = control.rows(
+            pipeline.tables, "late_events", columns=["interval_id", "events", "late"], seen_by=interval.id
+        )
+        if seen:
+            yield "late_events", advice(sorted(map(_late, seen), key=str), pipeline.name)
         # One more than the streak: was it alerted before?
         wanted = pipeline.alerts.imbalance_intervals + 1
         records = [record for record in read_history(pipeline.tables, wanted) if record.interval_id <= interval.id]
         if records and records[-1].interval_id == interval.id:
             yield from _of_loads(pipeline, records)
+
+
+def _late(row: dict[str, Any]) -> Late:
+    return Late(row["interval_id"], row["events"], row["late"])
 
 
 def _of_loads(pipeline: Pipeline, records: list[IntervalRecord]) -> Iterator[tuple[Kind, str]]:

@@ -15,15 +15,16 @@ from rebalance.quality.own import own_expectations
 from rebalance.quality.runs import Row, passed_already, stopping, warnings
 from rebalance.quality.suite import key_stats_suite
 from rebalance.quality.validate import Checked, check_pandas, check_spark, keep_to_ourselves
+from rebalance.steps import AS_USUAL, Insist
 from rebalance.steps.faults import checkpoint
+from rebalance.steps.turn import its_turn
 from rebalance.storage import control
-from rebalance.storage.lock import writer_lock
 
 
-def check_quality(pipeline: Pipeline, interval: Interval) -> str:
+def check_quality(pipeline: Pipeline, interval: Interval, insist: Insist = AS_USUAL) -> str:
     """Check one interval; raises QualityError naming every failed expectation that stops planning."""
     root, index = pipeline.tables, docs_index(pipeline)
-    with writer_lock(root):
+    with its_turn(pipeline, interval, insist):
         facts = read_facts(pipeline, interval)
         if passed_already(root, interval.id):
             return f"interval {interval.id} passed already; nothing changed"

@@ -25,13 +25,14 @@ from rebalance.spark.routing import key_type_of
 from rebalance.spark.rows import rows_of
 from rebalance.spark.session import spark_session
 from rebalance.spark.source import read_source
+from rebalance.steps import AS_USUAL, Insist
 from rebalance.steps.faults import checkpoint
 from rebalance.steps.start import active_epoch
+from rebalance.steps.turn import its_turn
 from rebalance.storage import control
 from rebalance.storage.epochs import Epoch, load_function, processed
 from rebalance.storage.held import added_as_counted, counted_part, held_part, is_folded, rolled, rows_processed, summed
 from rebalance.storage.history import max_over_mean
-from rebalance.storage.lock import writer_lock
 from rebalance.storage.plans import carried_out_for
 from rebalance.storage.rates import known_rates
 from rebalance.storage.schemas import SCHEMAS
@@ -39,10 +40,10 @@ from rebalance.storage.state import read_state
 from rebalance.storage.statistics import channel_stats, channels_of
 
 
-def collect_stats(pipeline: Pipeline, interval: Interval) -> str:
+def collect_stats(pipeline: Pipeline, interval: Interval, insist: Insist = AS_USUAL) -> str:
     """Count one interval; returns what was found in a sentence."""
     root = pipeline.tables
-    with writer_lock(root):
+    with its_turn(pipeline, interval, insist):
         counted = control.has_rows(root, "interval_stats", interval.id)
         if counted and (processed(root, interval.id) or carried_out_for(root, interval.id)):
             return f"interval {interval.id} was counted already; nothing changed"

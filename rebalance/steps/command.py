@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from rebalance.errors import RebalanceError
 from rebalance.pipeline.file import load_pipeline
 from rebalance.pipeline.intervals import parse_start
-from rebalance.steps import STEPS
+from rebalance.steps import STEPS, Insist
 from rebalance.steps.alerts import run_and_tell
 
 #: Exit code for trouble that has a plain message; a bug leaves its traceback and code 1.
@@ -31,12 +31,17 @@ def main(name: str, argv: Sequence[str] | None = None) -> int:
         metavar="START",
         help="start of the interval, UTC: 20260101T0000Z or 2026-01-01T00:00",
     )
+    parser.add_argument("--now", action="store_true", help="take the interval even if it is not closed yet")
+    parser.add_argument(
+        "--skip", action="store_true", help="leave out the intervals between the newest processed one and this one"
+    )
     given = parser.parse_args(argv)
     logging.basicConfig(format="%(message)s", stream=sys.stderr)
     logging.getLogger("rebalance").setLevel(logging.INFO)
     try:
         pipeline = load_pipeline(given.pipeline)
-        run_and_tell(name, pipeline, pipeline.interval_at(parse_start(given.interval)))
+        interval = pipeline.interval_at(parse_start(given.interval))
+        run_and_tell(name, pipeline, interval, Insist(now=given.now, skip=given.skip))
     except RebalanceError as error:
         sys.stderr.write(f"{type(error).__name__}: {error}\n")
         return REFUSED

@@ -13,18 +13,19 @@ from rebalance.pipeline.intervals import Interval
 from rebalance.planning.decide import decide
 from rebalance.planning.model import Decision, Plan, Request
 from rebalance.quality.runs import require_passed
+from rebalance.steps import AS_USUAL, Insist
 from rebalance.steps.faults import checkpoint
+from rebalance.steps.turn import its_turn
 from rebalance.storage import control
 from rebalance.storage.epochs import current_epoch, load_function, store_function
-from rebalance.storage.lock import writer_lock
 from rebalance.storage.plans import carried_out_for, is_stored, plan_id_of, store_moves, store_plan
 from rebalance.storage.statistics import make_request
 
 
-def make_plan(pipeline: Pipeline, interval: Interval) -> str:
+def make_plan(pipeline: Pipeline, interval: Interval, insist: Insist = AS_USUAL) -> str:
     """Plan for one interval; returns the decision and its reason in a sentence."""
     root = pipeline.tables
-    with writer_lock(root):
+    with its_turn(pipeline, interval, insist):
         done = carried_out_for(root, interval.id)
         if done:
             return f"interval {interval.id} was planned and carried out already (epoch {done.epoch}); nothing changed"

@@ -22,23 +22,24 @@ from rebalance.errors import OrderError, StalePlanError
 from rebalance.partition import PartitionFunction
 from rebalance.pipeline.file import Pipeline
 from rebalance.pipeline.intervals import Interval
+from rebalance.steps import AS_USUAL, Insist
 from rebalance.steps.faults import checkpoint
+from rebalance.steps.turn import its_turn
 from rebalance.storage import control
 from rebalance.storage.approvals import ever_approved, is_approved
 from rebalance.storage.epochs import Epoch, current_epoch, load_function, publish
 from rebalance.storage.foreign import adopted
 from rebalance.storage.held import rows_processed
-from rebalance.storage.lock import writer_lock
 from rebalance.storage.plans import applicable_plans, carried_out_for, plans_of
 from rebalance.storage.statistics import channels_of, read_key_stats
 
 _KNOWN = ("key", "slot", "tuples", "state_bytes", "held_rows", "held_bytes")
 
 
-def migrate_state(pipeline: Pipeline, interval: Interval) -> str:
+def migrate_state(pipeline: Pipeline, interval: Interval, insist: Insist = AS_USUAL) -> str:
     """Carry out one interval's plan, or one that was approved since; returns what was done in a sentence."""
     root = pipeline.tables
-    with writer_lock(root):
+    with its_turn(pipeline, interval, insist):
         done = carried_out_for(root, interval.id)
         if done:
             return f"the plan of interval {interval.id} was carried out already (epoch {done.epoch}); nothing changed"

@@ -35,16 +35,17 @@ from rebalance.spark.rows import rows_of
 from rebalance.spark.session import spark_session
 from rebalance.spark.source import read_source
 from rebalance.spark.task_times import ChannelWork, channel_work, job_group
+from rebalance.steps import AS_USUAL, Insist
 from rebalance.steps.faults import checkpoint
 from rebalance.steps.start import active_epoch, comes_before
+from rebalance.steps.turn import insisted_on, its_turn, missing_before
 from rebalance.storage import control
 from rebalance.storage.epochs import Epoch, current_epoch, load_function, processed, publish, require_active
 from rebalance.storage.foreign import adopted
 from rebalance.storage.late import forget_late
-from rebalance.storage.lock import writer_lock
 from rebalance.storage.meaning import meaning_of
 from rebalance.storage.quarantine import in_words
-from rebalance.storage.results import write_results
+from rebalance.storage.results import drop_left_out, write_results
 from rebalance.storage.schemas import SCHEMAS
 from rebalance.storage.state import (
     check_channels,
@@ -62,9 +63,10 @@ from rebalance.storage.statistics import loads_under, read_key_stats
 log = logging.getLogger("rebalance")
 
 
-def process_batch(pipeline: Pipeline, interval: Interval) -> str:
+def process_batch(pipeline: Pipeline, interval: Interval, insist: Insist = AS_USUAL) -> str:
     """Process one interval; returns what was done in a sentence."""
-    with writer_lock(pipeline.tables):
+    with its_turn(pipeline, interval, insist):
+        drop_left_out(pipeline.tables)
         # Before anything is looked at: whatever another process commits from here on is noticed.
         results_version = control.version(pipeline.tables, "results")
         done = processed(pipeline.tables, interval.id)
@@ -191,9 +193,16 @@ class Batch:
         write_results(frames.results, root, self.interval, before=self.results_version, confirm=self.still_active)
         checkpoint("process_batch: results written")
         if self._keeps_state:
-            needed = self.interval.id if self.folds else self._oldest(self.interval.shifted(1))
+            # Without a published state, all that the table holds was undone by a rewind.
+            anew = self.folds or self.epoch.state_version < 0
+            needed = self.interval.id if anew else self._oldest(self.interval.shifted(1))
             self.state_version, kept = write_state(frames.state, root, self.interval, needed=needed, before=before)
         return kept
+
+    @cached_property
+    def missing(self) -> int:
+        """How many intervals are left out between the newest processed one and this one."""
+        return missing_before(self.pipeline, self.interval, self.epoch)
 
     def still_active(self) -> None:
         """Asked before something is committed: a process that was asleep may have been overtaken."""
@@ -248,12 +257,15 @@ class Batch:
             interval_id=self.interval.id,
             function_version=self.epoch.function_version,
             state_version=self.state_version,
+            skipped_from=self.interval.shifted(-self.missing).id if self.missing else "",
             meaning=meaning_of(self.pipeline),
         )
         checkpoint("process_batch: epoch published")
+        drop_left_out(root)
         return (
             f"{rows:,} rows of {self.interval} processed on {self.function.channels} channels "
-            f"under function v{self.function.version} in {seconds:.1f} s; epoch {published.epoch}{self._hint()}"
+            f"under function v{self.function.version} in {seconds:.1f} s; epoch {published.epoch}"
+            f"{insisted_on(self.pipeline, self.interval, self.missing)}{self._hint()}"
         )
 
     def _loads(self) -> list[float]:

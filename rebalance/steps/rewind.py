@@ -25,10 +25,10 @@ def rewind(pipeline: Pipeline, interval: Interval) -> str:
     with writer_lock(pipeline.tables):
         line = in_force(pipeline.tables)
         undone = [epoch.interval_id for epoch in line if epoch.kind == "process" and epoch.interval_id >= interval.id]
-        if interval.id not in undone:
+        if not undone:
             newest = line[-1].interval_id if line else ""
             raise OrderError(
-                f"interval {interval.id} was not processed, so there is nothing to rewind: "
+                f"neither interval {interval.id} nor a later one was processed, so there is nothing to rewind: "
                 f"{f'the newest interval is {newest}' if newest else 'none was processed yet'}. Nothing was changed."
             )
         target = before_interval(line, interval.id)[-1]

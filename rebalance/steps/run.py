@@ -5,17 +5,20 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
+from dataclasses import replace
 
 from rebalance.errors import RebalanceError
 from rebalance.pipeline.file import Pipeline
 from rebalance.pipeline.intervals import Interval, parse_start
-from rebalance.steps import RESULTS, steps_of
+from rebalance.steps import AS_USUAL, RESULTS, Insist, steps_of
 from rebalance.steps.alerts import run_and_tell
 
 log = logging.getLogger("rebalance")
 
 
-def run_interval(pipeline: Pipeline, interval: Interval, say: Callable[[str], object] = print) -> str:
+def run_interval(
+    pipeline: Pipeline, interval: Interval, say: Callable[[str], object] = print, insist: Insist = AS_USUAL
+) -> str:
     """Take one interval through all steps; returns why it was not planned, or nothing if it was.
 
     Results never wait for a plan: whatever goes wrong in a step that plans is a warning, and only the other steps that plan are left out.
@@ -26,7 +29,7 @@ def run_interval(pipeline: Pipeline, interval: Interval, say: Callable[[str], ob
             continue
         started = time.perf_counter()
         try:
-            done = run_and_tell(step.name, pipeline, interval)
+            done = run_and_tell(step.name, pipeline, interval, insist)
         except Exception as error:
             if step.name == RESULTS:
                 raise
@@ -39,17 +42,33 @@ def run_interval(pipeline: Pipeline, interval: Interval, say: Callable[[str], ob
 
 
 def run_intervals(
-    pipeline: Pipeline, *, first: Interval | None = None, count: int | None = None, say: Callable[[str], object] = print
+    pipeline: Pipeline,
+    *,
+    first: Interval | None = None,
+    count: int | None = None,
+    say: Callable[[str], object] = print,
+    insist: Insist = AS_USUAL,
 ) -> int:
-    """Run `count` intervals, or as many as have data, and say which of them were not planned; returns how many have results."""
+    """Run `count` intervals, or as many as are closed and have data, and say which were not planned; returns how many have results."""
+    from rebalance.steps.turn import require_closed, require_order, time_left
+
     interval = first or next_interval(pipeline)
+    require_order(pipeline, interval, insist)
     last = interval.shifted(count - 1) if count is not None else last_interval(pipeline)
     done, unplanned = 0, {}
     while interval <= last:
-        trouble = run_interval(pipeline, interval, say)
+        if count is None and not insist.now and time_left(pipeline, interval):
+            say(
+                f"{interval.id} and later ones are not closed yet and are left for another time; --now takes them all the same"
+            )
+            break
+        # Once for all its steps: a clock that jumps in between must not leave some of them out.
+        require_closed(pipeline, interval, insist)
+        trouble = run_interval(pipeline, interval, say, replace(insist, now=True))
         if trouble:
             unplanned[interval.id] = trouble
-        interval, done = interval.shifted(1), done + 1
+        # What was left out lies before the first of them.
+        interval, done, insist = interval.shifted(1), done + 1, replace(insist, skip=False)
     if unplanned:
         say(f"{len(unplanned)} of {done} intervals were not planned; their results are complete:")
         for interval_id, trouble in unplanned.items():
@@ -59,12 +78,12 @@ def run_intervals(
 
 def next_interval(pipeline: Pipeline) -> Interval:
     """The interval to run next: the one after the last that has results."""
-    from rebalance.storage.epochs import in_force
+    from rebalance.storage.epochs import processed_ids
 
-    processed = [epoch.interval_id for epoch in in_force(pipeline.tables) if epoch.kind == "process"]
-    if not processed:
+    done = processed_ids(pipeline.tables)
+    if not done:
         return pipeline.interval_at(pipeline.interval.first)
-    return pipeline.interval_at(parse_start(processed[-1])).shifted(1)
+    return pipeline.interval_at(parse_start(done[-1])).shifted(1)
 
 
 def last_interval(pipeline: Pipeline) -> Interval:

@@ -41,6 +41,8 @@ class Epoch:
     plan_id: str
     #: The epoch that a `rewind` goes on from; -1 otherwise.
     rewound_to: int
+    #: Of a `process` epoch: the first of the intervals that were left out on purpose just before its own; empty if none was.
+    skipped_from: str
     #: What the state means: key, interval, operator, as JSON (`rebalance.storage.meaning`).
     meaning: str
     published_at: datetime
@@ -97,17 +99,38 @@ def processed(root: str, interval_id: str) -> Epoch | None:
     return _newest_in_force(root, kind="process", interval_id=interval_id)
 
 
+def processed_ids(root: str, among: Sequence[str] | None = None) -> list[str]:
+    """The intervals whose processing counts, or those of them that are asked for, oldest first."""
+    if among is None:
+        return [epoch.interval_id for epoch in in_force(root) if epoch.kind == "process"]
+    return sorted({epoch.interval_id for epoch in _in_force(root, kind="process", interval_id=list(among))})
+
+
+def skipped_by(root: str, interval_id: str) -> Epoch | None:
+    """The epoch whose interval was processed without this one, if it was left out on purpose and that counts."""
+    over = [epoch for epoch in in_force(root) if epoch.skipped_from and epoch.skipped_from <= interval_id]
+    return max((epoch for epoch in over if interval_id < epoch.interval_id), key=_number, default=None)
+
+
 def carried_out(root: str, plan_ids: Sequence[str]) -> Epoch | None:
     """The epoch of the migration that carried out one of these plans, if one did and counts."""
     return _newest_in_force(root, kind="migrate", plan_id=list(plan_ids)) if plan_ids else None
 
 
 def _newest_in_force(root: str, **where: str | Sequence[str]) -> Epoch | None:
-    """The newest of some epochs that no rewind has undone: the rewinds tell, the other epochs are not read."""
+    """The newest of some epochs that no rewind has undone."""
+    return max(_in_force(root, **where), key=_number, default=None)
+
+
+def _in_force(root: str, **where: str | Sequence[str]) -> list[Epoch]:
+    """Those of some epochs that no rewind has undone: the rewinds tell, the other epochs are not read."""
     found = [Epoch(**row) for row in control.rows(root, "epochs", **where)]
     undone = undone_by([Epoch(**row) for row in control.rows(root, "epochs", kind="rewind")]) if found else []
-    counting = [epoch for epoch in found if not any(epoch.epoch in numbers for numbers in undone)]
-    return max(counting, key=lambda epoch: epoch.epoch, default=None)
+    return [epoch for epoch in found if not any(epoch.epoch in numbers for numbers in undone)]
+
+
+def _number(epoch: Epoch) -> int:
+    return epoch.epoch
 
 
 def undone_by(rewinds: Sequence[Epoch]) -> list[range]:
@@ -136,6 +159,7 @@ def publish(
     state_version: int,
     plan_id: str = "",
     rewound_to: int = -1,
+    skipped_from: str = "",
     meaning: str | None = None,
 ) -> Epoch:
     """Make a new epoch the active one, provided that `base` still is. What the state means stays as it was unless it is said."""
@@ -151,6 +175,7 @@ def publish(
         state_version=state_version,
         plan_id=plan_id,
         rewound_to=rewound_to,
+        skipped_from=skipped_from,
         meaning=meaning if meaning is not None else base.meaning if base else "{}",
         published_at=datetime.now(UTC),
     )

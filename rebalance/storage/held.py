@@ -3,7 +3,8 @@
     held now = held when the interval before was counted + what the newest interval added - what left the window
 
 Each interval's `key_stats` has what was held then and what the newest interval had added, so three of them are enough. Where one is
-missing (an interval was processed but not counted) there is no answer, and the caller counts the state itself, once.
+missing (an interval was processed but not counted), or intervals were left out before the newest one, so that several may leave the window
+at once, there is no answer, and the caller counts the state itself, once.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import pyarrow.compute as pc
 
 from rebalance.pipeline.intervals import Interval
 from rebalance.storage import control
+from rebalance.storage.epochs import processed_ids
 
 NUMBERS = ("tuples", "state_bytes", "held_rows", "held_bytes", "added_rows", "added_bytes")
 
@@ -54,15 +56,20 @@ def rolled(root: str, newest: Interval, window: int | None, added: pa.Table) -> 
             held_bytes=added["bytes"],
         )
     ]
-    before = newest.shifted(-1)
-    if rows_processed(root, before) is not None:
-        held = _counted_when_newest(root, before, window, ("held_rows", "held_bytes"))
+    # The window's intervals, or without one the newest two: what is further back does not matter.
+    done = processed_ids(root, [newest.shifted(-back).id for back in range(2 if window is None else window + 1)])
+    before = newest.shifted(-1).id
+    if before in done:
+        held = _counted_when_newest(root, before, done, window, ("held_rows", "held_bytes"))
         if held is None:
             return None
         parts.append(_part(held, held_rows=held["held_rows"], held_bytes=held["held_bytes"]))
-    leaving = None if window is None else newest.shifted(1 - window)
-    if leaving is not None and rows_processed(root, leaving) is not None:
-        gone = _counted_when_newest(root, leaving, window, ("added_rows", "added_bytes"))
+    elif control.largest(root, "epochs", "interval_id", below=newest.id):
+        # Intervals were left out, so that several have left the window at once.
+        return None
+    leaving = None if window is None else newest.shifted(1 - window).id
+    if leaving in done:
+        gone = _counted_when_newest(root, leaving, done, window, ("added_rows", "added_bytes"))
         if gone is None:
             return None
         parts.append(_part(gone, held_rows=pc.negate(gone["added_rows"]), held_bytes=pc.negate(gone["added_bytes"])))
@@ -95,9 +102,22 @@ def _part(table: pa.Table, **numbers: pa.ChunkedArray) -> pa.Table:
     return pa.table({"key": table["key"], "slot": table["slot"].cast(pa.int32()), **columns})
 
 
-def _counted_when_newest(root: str, newest: Interval, window: int | None, columns: tuple[str, ...]) -> pa.Table | None:
-    """Statistics of the interval that was counted while `newest` was the newest in the state, under the same window."""
-    counted = control.rows(root, "interval_stats", columns=["interval_id"], state_newest=newest.id, window=window or 0)
+def _counted_when_newest(
+    root: str, newest: str, done: Sequence[str], window: int | None, columns: tuple[str, ...]
+) -> pa.Table | None:
+    """Statistics of the interval that was counted while `newest` was the newest in the state, under the same window.
+
+    That is the one processed next, or itself where it was counted afterwards. What others have said was undone by a rewind.
+    """
+    after = min((interval_id for interval_id in done if interval_id > newest), default=newest)
+    counted = control.rows(
+        root,
+        "interval_stats",
+        columns=["interval_id"],
+        interval_id=[newest, after],
+        state_newest=newest,
+        window=window or 0,
+    )
     if not counted:
         return None
     return control.read(root, "key_stats", columns=["key", "slot", *columns], interval_id=counted[-1]["interval_id"])

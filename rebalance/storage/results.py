@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 
+from deltalake import CommitProperties
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StringType, StructField, StructType
 
@@ -12,8 +13,10 @@ from rebalance.errors import OperatorError, OvertakenError
 from rebalance.pipeline.intervals import Interval
 from rebalance.storage.control import exists, open_table, version
 from rebalance.storage.delta_log import TableFiles
-from rebalance.storage.files import commit_files, write_files
+from rebalance.storage.epochs import current_epoch, processed
+from rebalance.storage.files import commit_files, intervals_of, write_files
 from rebalance.storage.foreign import is_ours
+from rebalance.storage.lock import require_lock
 
 
 def write_results(
@@ -52,6 +55,26 @@ def _followed(root: str, before: int) -> int | None:
                 "Nothing was committed here. Look at `rebalance status`; if the interval is not done, run the step again."
             )
     return head if head >= 0 else None
+
+
+def drop_left_out(root: str) -> None:
+    """Remove results of intervals that the newest processed one has left out: a rewind has undone and left them.
+
+    After its epoch, because until then the rewind can be taken back; what a kill has kept from being removed, the next step removes.
+    """
+    epoch = current_epoch(root)
+    newest = processed(root, epoch.interval_id) if epoch else None
+    if newest is None or not newest.skipped_from or not exists(root, "results"):
+        return
+    results = open_table(root, "results")
+    if any(newest.skipped_from <= interval_id < newest.interval_id for interval_id in intervals_of(results)):
+        require_lock(root)
+        results.delete(
+            f"interval_id >= '{newest.skipped_from}' AND interval_id < '{newest.interval_id}'",
+            commit_properties=CommitProperties(
+                custom_metadata={"verb": "process_batch", "interval": newest.interval_id}
+            ),
+        )
 
 
 def _check_schema(root: str, schema: StructType) -> None:

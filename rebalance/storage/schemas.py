@@ -213,6 +213,8 @@ SCHEMAS: dict[str, pa.Schema] = {
             ("plan_id", _TEXT),
             # Of a rewind: the epoch it goes on from; -1 otherwise.
             ("rewound_to", _LONG),
+            # Of a processed interval: the first of those that were left out on purpose just before it; empty if none was.
+            ("skipped_from", _TEXT),
             # What the state means, as JSON: key, interval, operator.
             ("meaning", _TEXT),
             ("published_at", pa.timestamp("us", tz="UTC")),

@@ -9,12 +9,15 @@ from rich.console import Console
 from rich.table import Table
 
 from rebalance.pipeline.file import Pipeline
+from rebalance.storage.epochs import Epoch, in_force
 from rebalance.storage.history import IntervalRecord, read_history
 from rebalance.storage.late import Late, advice, late_up_to
 from rebalance.storage.quarantine import in_words, quarantined
 from rebalance.storage.reader import Opened, open_tables
 from rebalance.view.words import bytes_in_words, new_table
 
+#: How many times that intervals were left out are shown.
+_SKIPS = 5
 _COLUMNS = (
     "interval",
     "rows",
@@ -37,6 +40,8 @@ class Status:
     pipeline: Pipeline
     opened: Opened
     intervals: Sequence[IntervalRecord]
+    #: The epochs before whose intervals others were left out on purpose, oldest first.
+    skips: Sequence[Epoch]
     #: Of these intervals: how many rows are in quarantine, by reason.
     quarantined: Mapping[str, dict[str, int]]
     #: Of all intervals: those whose events are not as many as when they were processed.
@@ -48,7 +53,8 @@ def status(pipeline: Pipeline, last: int) -> Status:
     root = pipeline.tables
     opened, history = open_tables(root), read_history(root, last)
     bad = quarantined(root, [record.interval_id for record in history])
-    return Status(pipeline, opened, history, bad, late_up_to(root, opened.epoch.interval_id))
+    skips = [epoch for epoch in in_force(root) if epoch.skipped_from]
+    return Status(pipeline, opened, history, skips, bad, late_up_to(root, opened.epoch.interval_id))
 
 
 def print_status(found: Status, console: Console) -> None:
@@ -59,6 +65,14 @@ def print_status(found: Status, console: Console) -> None:
         f"function v{function.version} with {function.channels} channels, {len(function.routes):,} routes, {len(function.splits):,} splits; "
         f"planner {planning.planner}, θ_max {planning.theta_max:g}, mode {planning.mode}"
     )
+    for epoch in found.skips[-_SKIPS:]:
+        console.print(
+            f"left out on purpose: the intervals from {epoch.skipped_from} to before {epoch.interval_id} (epoch {epoch.epoch})"
+        )
+    if len(found.skips) > _SKIPS:
+        console.print(
+            f"left out before that: {len(found.skips) - _SKIPS} times; the table epochs has them all (skipped_from)"
+        )
     console.print(history_table(found.intervals))
     for interval_id, reasons in found.quarantined.items():
         console.print(f"{interval_id}: {in_words(reasons)}; table {found.pipeline.tables}/quarantine", markup=False)

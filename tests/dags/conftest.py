@@ -95,7 +95,7 @@ def fake_jobs(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     says: dict[str, Any] = {}
 
     def function_of(step: str) -> Callable[..., str]:
-        def run(pipeline: object, interval: object) -> str:
+        def run(pipeline: object, interval: object, insist: object) -> str:
             answer = says.get(step, f"{step} done")
             if callable(answer):
                 answer = answer()

@@ -95,7 +95,7 @@ def test_a_process_that_wakes_up_after_its_retry_has_published_changes_nothing_a
     run(pipeline, 1)
     second = first_interval(pipeline).shifted(1)
     # A process that sleeps for long loses its lock where locks end by themselves.
-    monkeypatch.setattr(step, "writer_lock", lambda root: nullcontext())
+    monkeypatch.setattr("rebalance.steps.turn.writer_lock", lambda root: nullcontext())
     retried: list[str] = []
 
     def asleep(name: str) -> None:

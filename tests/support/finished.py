@@ -11,7 +11,7 @@ from rebalance.storage.epochs import current_epoch, publish
 from rebalance.storage.schemas import SCHEMAS
 
 
-def processed(pipeline: Pipeline, number: int, loads: list[float], **plan: Any) -> Interval:
+def processed(pipeline: Pipeline, number: int, loads: list[float], events: int | None = None, **plan: Any) -> Interval:
     """Tables as an interval leaves them, by hand; with its plan, and that it was carried out."""
     interval, root = pipeline.interval_at(pipeline.interval.first).shifted(number), pipeline.tables
     if plan:
@@ -25,7 +25,14 @@ def processed(pipeline: Pipeline, number: int, loads: list[float], **plan: Any) 
     control.append(
         root, "channel_stats", [{name: row.get(name) for name in SCHEMAS["channel_stats"].names} for row in rows]
     )
-    batch = {"interval_id": interval.id, "rows": 5, "seconds": 1.0, "task_seconds": [], "loads": loads}
+    batch = {
+        "interval_id": interval.id,
+        "rows": 5,
+        "seconds": 1.0,
+        "task_seconds": [],
+        "loads": loads,
+        "events": events,
+    }
     control.append(root, "batches", [{name: batch.get(name) for name in SCHEMAS["batches"].names}])
     publish(root, current_epoch(root), kind="process", interval_id=interval.id, function_version=0, state_version=0)
     return interval

@@ -14,6 +14,7 @@ from rebalance.airflow.page import describe
 from rebalance.errors import ConfigError, QualityError, SourceError
 from rebalance.pipeline.file import Pipeline, load_pipeline
 from rebalance.steps.alerts import Alert, tell
+from rebalance.storage.late import compare
 from tests.support.finished import processed
 from tests.support.listening import Webhook, webhook
 
@@ -87,6 +88,18 @@ def test_loads_that_follow_the_capacities_are_even(tmp_path: Path) -> None:
     pipeline.file.write_text(text.replace('tables = "tables"', 'tables = "others"'))
     pipeline = load_pipeline(pipeline.file)
     assert tell(pipeline, processed(pipeline, 0, UNEVEN), "process_batch") == []
+
+
+def test_late_events_are_alerted_by_the_interval_that_has_seen_them_with_the_way_to_correct_them(
+    pipeline: Pipeline,
+) -> None:
+    first, second, third = (processed(pipeline, number, EVEN, events=100) for number in range(3))
+    compare(pipeline.tables, {first.id: 103}, [first.id], second)
+    (alert,) = tell(pipeline, second, "process_batch")
+    assert (alert.kind, "3 came late" in alert.message) == ("late_events", True)
+    assert f"rebalance rewind shop --to {first.id}" in alert.message
+    compare(pipeline.tables, {first.id: 103}, [first.id], third)
+    assert tell(pipeline, third, "process_batch") == []
 
 
 @pytest.mark.parametrize(("promised", "expected"), [(1.0, ["worse_than_predicted"]), (1.55, [])])

@@ -252,7 +252,7 @@ def test_the_rewinds_alone_tell_which_epochs_count(choices: list[int]) -> None:
         # One of three is a rewind, to any epoch before.
         back = choice // 3 % number if number and choice % 3 == 0 else -1
         kind: Kind = "process" if back < 0 else "rewind"
-        epochs.append(Epoch(number, kind, "", 0, 0, "", back, "{}", datetime.now(UTC)))
+        epochs.append(Epoch(number, kind, "", 0, 0, "", back, "", "{}", datetime.now(UTC)))
     undone = undone_by([epoch for epoch in epochs if epoch.kind == "rewind"])
     counting = [epoch for epoch in epochs if not any(epoch.epoch in numbers for numbers in undone)]
     assert counting == line_to(epochs, epochs[-1])

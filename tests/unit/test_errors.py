@@ -14,6 +14,7 @@ FINAL = {
     "ConfigError": True,
     "SourceError": True,
     "OrderError": True,
+    "SkippedError": True,
     "QualityError": True,
     "PlannerError": True,
     "StalePlanError": True,
@@ -22,7 +23,8 @@ FINAL = {
     "DamagedError": True,
     # What was to be done is done already, by another process.
     "OvertakenError": True,
-    # Passes by itself: the move is made anew, the other writer ends, the next try finds the machine as it should be.
+    # Passes by itself: the interval's time comes, the move is made anew, the other writer ends, the next try finds the machine as it should be.
+    "NotClosedError": False,
     "MigrationError": False,
     "LockedError": False,
     "EnvironmentMissingError": False,

@@ -53,7 +53,7 @@ def test_a_step_is_called_with_the_pipeline_and_the_interval_and_logs_what_it_di
 ) -> None:
     pipeline = load_pipeline(DEMO)
     interval = pipeline.interval_at(pipeline.interval.first).shifted(5)
-    pretend(lambda pipeline, interval: f"keep: {pipeline.name} at {interval.id}")
+    pretend(lambda pipeline, interval, insist: f"keep: {pipeline.name} at {interval.id}")
     with caplog.at_level("INFO", logger="rebalance"):
         assert steps.run_step("make_plan", pipeline, interval) == "keep: demo at 20260101T0500Z"
     assert caplog.messages[0].startswith("demo 20260101T0500Z make_plan: keep: demo at 20260101T0500Z (")
@@ -88,7 +88,7 @@ def steps_that(monkeypatch: pytest.MonkeyPatch) -> Callable[[dict[str, Exception
         ran: list[str] = []
 
         def function_of(name: str) -> Callable[..., str]:
-            def run(pipeline: object, interval: object) -> str:
+            def run(pipeline: object, interval: object, insist: object) -> str:
                 ran.append(name)
                 if name in failing:
                     raise failing[name]
@@ -217,14 +217,14 @@ def test_the_wheel_installs_one_package() -> None:
 
 
 def test_success_is_exit_code_0(pretend: Callable[[Callable[..., str]], None]) -> None:
-    pretend(lambda pipeline, interval: "done")
+    pretend(lambda pipeline, interval, insist: "done")
     assert main("make_plan", ARGUMENTS) == 0
 
 
 def test_trouble_with_a_plain_message_is_one_line_and_exit_code_2(
     pretend: Callable[[Callable[..., str]], None], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def refuse(pipeline: Any, interval: Any) -> str:
+    def refuse(pipeline: Any, interval: Any, insist: Any) -> str:
         raise QualityError("3 keys are null")
 
     pretend(refuse)
@@ -233,7 +233,7 @@ def test_trouble_with_a_plain_message_is_one_line_and_exit_code_2(
 
 
 def test_a_bug_keeps_its_traceback(pretend: Callable[[Callable[..., str]], None]) -> None:
-    pretend(lambda pipeline, interval: str(1 / 0))
+    pretend(lambda pipeline, interval, insist: str(1 / 0))
     with pytest.raises(ZeroDivisionError):
         main("make_plan", ARGUMENTS)
 

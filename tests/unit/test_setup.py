@@ -119,8 +119,9 @@ def test_a_jar_that_differs_is_missing_or_does_not_belong_is_found(tmp_path: Pat
     for name in ("right.jar", "changed.jar", "stranger.jar"):
         (tmp_path / name).write_text(name)
     right = hashlib.sha256(b"right.jar").hexdigest()
-    expected = {"right.jar": right, "changed.jar": right, "absent.jar": right}
-    assert jars.wrong_jars(tmp_path, expected) == ["absent.jar", "changed.jar", "stranger.jar"]
+    sums = tmp_path / "sums"
+    sums.write_text(f"{right}  right.jar\n{right}  changed.jar\n{right}  absent.jar\n")
+    assert jars.wrong_jars(tmp_path, sums) == ["absent.jar", "changed.jar", "stranger.jar"]
 
 
 def test_the_shipped_sums_are_those_of_deltas_nine_jars() -> None:
