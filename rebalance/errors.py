@@ -123,5 +123,6 @@ def extras_named() -> Iterator[None]:
         if module not in EXTRAS:
             raise
         raise EnvironmentMissingError(
-            f"{module} is not installed, and this needs it. Install the extra: pip install 'rebalance[{EXTRAS[module]}]'"
+            f"{module} is not installed, and this needs it. Install rebalance with the extra '{EXTRAS[module]}', from where you have it: "
+            f"pip install 'PATH[{EXTRAS[module]}]', with the checkout or the wheel as PATH."
         ) from None

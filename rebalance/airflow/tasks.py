@@ -25,8 +25,6 @@ from rebalance.steps import AS_USUAL, RESULTS, Insist, run_step
 
 log = logging.getLogger("rebalance")
 
-log = logging.getLogger("rebalance")
-
 #: What is called with Airflow's context and the alert in it, by DAG; filled when the DAG file is read, which every task does first.
 NOTIFIERS: dict[str, Sequence[Callable[[Any], object]]] = {}
 

@@ -14,6 +14,7 @@ from rebalance.spark.events import bad_rows
 from rebalance.storage import control
 from rebalance.storage.files import DataFile, commit_files, write_files
 from rebalance.storage.quarantine import quarantined
+from rebalance.stores.places import for_spark
 
 _TABLE = "quarantine"
 _COLUMNS = StructType(
@@ -58,6 +59,6 @@ def _not_there_yet(bad: DataFrame, root: str, interval: Interval) -> DataFrame:
     """Without those that every interval meets which reads their file, if an earlier one has put them aside."""
     if not control.exists(root, _TABLE) or bad.where(~F.col("own")).isEmpty():
         return bad
-    stored = bad.sparkSession.read.format("delta").load(control.table_path(root, _TABLE))
+    stored = bad.sparkSession.read.format("delta").load(for_spark(control.table_path(root, _TABLE)))
     earlier = stored.where(F.col("interval_id") < interval.id).select("file", "row", F.lit(False).alias("own"))
     return bad.join(earlier, ["file", "row", "own"], "left_anti")
