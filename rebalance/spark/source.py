@@ -234,7 +234,7 @@ def _newest_parts(spark: SparkSession, pipeline: Pipeline, since: datetime) -> I
             events = events.where(F.col(outermost) >= _typed(events, outermost, values[outermost]))
         yield events
     elif source.partitions:
-        for folder in Folders(spark, source.path, partitions).newest_first(since):
+        for folder in Folders(spark, for_spark(source.path), partitions).newest_first(since):
             yield _checked(pipeline, partial(_load, spark, pipeline, [folder]))
     else:
         yield read_source(spark, pipeline, span)

@@ -11,8 +11,8 @@ from pyspark.sql import SparkSession
 
 from rebalance.errors import QualityError
 from rebalance.pipeline.file import Pipeline
-from rebalance.steps.check_quality import check_quality
 from rebalance.storage import control
+from tests.support.checking import check_quality
 from tests.support.counted import counted_pipeline, first_interval, key_row, put_statistics
 
 pytestmark = pytest.mark.usefixtures("few_rows")

@@ -71,8 +71,8 @@ def test_a_process_that_falls_asleep_just_before_it_commits_its_results_does_not
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pipeline = small_world(tmp_path, 1)
-    monkeypatch.setattr(step, "writer_lock", lambda root: nullcontext())
-    looked, retried = step.Batch._still_active, []
+    monkeypatch.setattr("rebalance.steps.turn.writer_lock", lambda root: nullcontext())
+    looked, retried = step.Batch.still_active, []
 
     def asleep(batch: step.Batch) -> None:
         looked(batch)
@@ -80,7 +80,7 @@ def test_a_process_that_falls_asleep_just_before_it_commits_its_results_does_not
             retried.append(batch)
             run_step("process_batch", pipeline, first_interval(pipeline))
 
-    monkeypatch.setattr(step.Batch, "_still_active", asleep)
+    monkeypatch.setattr(step.Batch, "still_active", asleep)
     with pytest.raises(OvertakenError, match="table results was at version -1 when this step began"):
         run_step("process_batch", pipeline, first_interval(pipeline))
     assert control.version(pipeline.tables, "results") == 0

@@ -10,8 +10,8 @@ import pytest
 from rebalance.errors import QualityError
 from rebalance.pipeline.file import Pipeline
 from rebalance.quality.docs import docs_index
-from rebalance.steps.check_quality import check_quality
 from rebalance.storage import control
+from tests.support.checking import check_quality
 from tests.support.counted import counted_pipeline, first_interval, key_row, put_statistics
 
 

@@ -10,8 +10,8 @@ from rebalance.errors import ConfigError, QualityError
 from rebalance.pipeline.file import Pipeline
 from rebalance.quality.own import own_expectations
 from rebalance.quality.runs import require_passed
-from rebalance.steps.check_quality import check_quality
 from rebalance.storage import control
+from tests.support.checking import check_quality
 from tests.support.counted import counted_pipeline, first_interval, key_row, put_statistics
 from tests.support.markdown import PROJECT, blocks
 

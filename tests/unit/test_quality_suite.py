@@ -14,8 +14,8 @@ from deltalake import DeltaTable, write_deltalake
 from rebalance.errors import ConfigError, OrderError, QualityError, RebalanceError
 from rebalance.quality.docs import docs_index
 from rebalance.quality.runs import require_passed
-from rebalance.steps.check_quality import check_quality
 from rebalance.storage import control
+from tests.support.checking import check_quality
 from tests.support.counted import CHANNELS, counted_pipeline, first_interval, key_row, put_statistics, put_volume
 
 GOOD = [key_row("a"), key_row("b", channel=CHANNELS - 1), key_row("ö", tuples=0, cost=0.0)]

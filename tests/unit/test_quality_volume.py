@@ -12,8 +12,8 @@ from rebalance.pipeline.file import Pipeline
 from rebalance.pipeline.intervals import Interval
 from rebalance.quality.facts import Usual, read_facts, usual_rows
 from rebalance.quality.runs import require_passed
-from rebalance.steps.check_quality import check_quality
 from rebalance.storage import control
+from tests.support.checking import check_quality
 from tests.support.counted import counted_pipeline, first_interval, key_row, put_statistics, put_volume
 
 DAY = 24
