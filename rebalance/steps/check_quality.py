@@ -13,7 +13,7 @@ from rebalance.quality.docs import docs_index, write_docs
 from rebalance.quality.facts import Facts, read_facts
 from rebalance.quality.own import own_expectations
 from rebalance.quality.runs import Row, passed_already, stopping, warnings
-from rebalance.quality.suite import key_stats_suite
+from rebalance.quality.suite import as_checked, key_stats_suite
 from rebalance.quality.validate import Checked, check_pandas, check_spark, keep_to_ourselves
 from rebalance.steps import AS_USUAL, Insist
 from rebalance.steps.faults import checkpoint
@@ -42,7 +42,7 @@ def _check(pipeline: Pipeline, facts: Facts) -> tuple[int, list[Checked]]:
     """The number of keys, and what each suite found."""
     keep_to_ourselves()
     own, interval = own_expectations(pipeline.quality.expectations), facts.interval
-    stats = control.read(pipeline.tables, "key_stats", interval_id=interval.id).to_pandas()
+    stats = as_checked(control.read(pipeline.tables, "key_stats", interval_id=interval.id))
     suite = [*key_stats_suite(facts, pipeline.quality), *own.get("key_stats", [])]
     checked = [check_pandas(interval, "key_stats", suite, stats)]
     if own.get("events"):

@@ -77,14 +77,14 @@ def test_a_column_of_another_type_or_too_many_are_found(tmp_path: Path) -> None:
     pipeline = counted_pipeline(tmp_path)
     interval = first_interval(pipeline)
     put_volume(pipeline, interval, 10)
-    rows = [{"interval_id": interval.id, **key_row("a", cost=12), "surplus": 1}]
+    rows = [{"interval_id": interval.id, **key_row("a", cost=12), "slot": 0.5, "surplus": 1}]
     write_deltalake(control.table_path(pipeline.tables, "key_stats"), pa.Table.from_pylist(rows))
     with pytest.raises(QualityError) as failure:
         check_quality(pipeline, interval)
     for wrong in (
         "columns_to_match_set",
         "be_of_type on cost {'type_': 'float64'}: observed int64",
-        "be_of_type on slot",
+        "be_of_type on slot {'type_': 'int64'}: observed float64",
     ):
         assert wrong in str(failure.value)
 
