@@ -3,8 +3,9 @@
     python -m tests.bench.bench_months [--intervals 500] [--events 1000] [--maintain 24] [--plot docs/months.png]
 
 Intervals of an hour, from a source in folders of days and hours, all steps in one process. Every so many intervals maintenance runs, which
-keeps two days of everything. The table has a line for each tenth of the run: medians of an interval's seconds, and at its end the files and
-log entries of all tables, their bytes, the heap that is in use after a collection, and the memory of both processes.
+keeps two days of everything. The table has a line for each tenth of the run: medians of an interval's seconds, by the clock and of processor
+time in both processes, and at its end the files and log entries of all tables, their bytes, the heap that is in use after a collection, and
+the memory of the Python process. Processor time hardly depends on what else the machine does.
 """
 
 # ruff: noqa: T201 - a table for a person at a terminal
@@ -28,6 +29,7 @@ from rebalance.simulate.workload import Workload
 from rebalance.spark.session import spark_session
 from rebalance.steps.maintain import maintain
 from rebalance.steps.run import run_interval
+from tests.bench.bench_interval import cpu_seconds
 
 FILE = """
 tables = "tables"
@@ -58,7 +60,17 @@ functions = "2 d"
 epochs = "1 d"
 files = "1 min"
 """
-COLUMNS = ("intervals", "s an interval", "s of maintenance", "files", "log entries", "MB", "heap MB", "Python MB")
+COLUMNS = (
+    "intervals",
+    "s an interval",
+    "CPU s an interval",
+    "s of maintenance",
+    "files",
+    "log entries",
+    "MB",
+    "heap MB",
+    "Python MB",
+)
 
 
 @dataclass(frozen=True)
@@ -66,6 +78,7 @@ class Look:
     """What there is after an interval."""
 
     seconds: float
+    cpu: float
     maintained: float
     files: int
     entries: int
@@ -115,18 +128,23 @@ def run(pipeline: Pipeline, intervals: int, every: int) -> list[Look]:
     spark, looks = spark_session(pipeline), []
     first = pipeline.interval_at(pipeline.interval.first)
     for number in range(intervals):
-        began = time.perf_counter()
+        began, used = time.perf_counter(), used_by_both(spark)
         trouble = run_interval(pipeline, first.shifted(number), say=lambda text: None)
-        seconds, began = time.perf_counter() - began, time.perf_counter()
+        seconds, began, used = time.perf_counter() - began, time.perf_counter(), used_by_both(spark) - used
         assert not trouble, trouble
         if number % every == every - 1:
             maintain(pipeline)
-        looks.append(look(pipeline, spark, seconds, time.perf_counter() - began))
+        looks.append(look(pipeline, spark, seconds, used, time.perf_counter() - began))
         print(f"# {number + 1} of {intervals}: {looks[-1]}", file=sys.stderr)
     return looks
 
 
-def look(pipeline: Pipeline, spark: Any, seconds: float, maintained: float) -> Look:
+def used_by_both(spark: Any) -> float:
+    """Processor seconds of this process and of Spark's so far."""
+    return time.process_time() + cpu_seconds(spark.sparkContext._jvm.java.lang.ProcessHandle.current().pid())
+
+
+def look(pipeline: Pipeline, spark: Any, seconds: float, used: float, maintained: float) -> Look:
     """Count what is there."""
     found = [path for path in Path(pipeline.tables).rglob("*") if path.is_file()]
     logs = [path for path in found if "_delta_log" in path.parts]
@@ -136,6 +154,7 @@ def look(pipeline: Pipeline, spark: Any, seconds: float, maintained: float) -> L
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     return Look(
         seconds,
+        used,
         maintained,
         len(found) - len(logs),
         len(logs),
@@ -151,6 +170,7 @@ def line(start: int, end: int, looks: Sequence[Look]) -> str:
     cells = [
         f"{start + 1} to {end}",
         f"{median(look.seconds for look in looks):.2f}",
+        f"{median(look.cpu for look in looks):.2f}",
         f"{median(upkeep):.1f}" if upkeep else "",
         f"{last.files:,}",
         f"{last.entries:,}",
@@ -166,7 +186,7 @@ def plot(looks: Sequence[Look], file: Path) -> None:
     import matplotlib.pyplot as plt
 
     curves: dict[str, list[float]] = {
-        "seconds": [look.seconds for look in looks],
+        "processor seconds": [look.cpu for look in looks],
         "files": [look.files + look.entries for look in looks],
         "MB": [look.megabytes for look in looks],
         "heap, MB": [look.heap for look in looks],
