@@ -52,10 +52,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _act(act: Callable[[Pipeline, argparse.Namespace], None], arguments: argparse.Namespace) -> None:
     """Do what is asked with the pipeline that is named."""
-    from rebalance.storage.trouble import storage_in_words
+    from rebalance.steps.trouble import trouble_in_words
 
     pipeline = find_pipeline(arguments.pipeline)
-    with storage_in_words(pipeline.tables):
+    with trouble_in_words(pipeline.tables):
         act(pipeline, arguments)
 
 

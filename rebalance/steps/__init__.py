@@ -12,9 +12,6 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from rebalance.errors import extras_named
-from rebalance.spark.resources import trouble_in_words
-
 if TYPE_CHECKING:
     from rebalance.pipeline.file import Pipeline
     from rebalance.pipeline.intervals import Interval
@@ -86,10 +83,10 @@ def steps_of(pipeline: Pipeline) -> tuple[Step, ...]:
 def run_step(name: str, pipeline: Pipeline, interval: Interval, insist: Insist = AS_USUAL) -> str:
     """Run one step for one interval; returns, and logs, what was done in a sentence."""
     # Imported here: Airflow reads this module with every DAG file, and storage needs Arrow.
-    from rebalance.storage.trouble import storage_in_words
+    from rebalance.steps.trouble import trouble_in_words
 
     began = time.perf_counter()
-    with extras_named(), trouble_in_words(), storage_in_words(pipeline.tables):
+    with trouble_in_words(pipeline.tables):
         done = function_of(name)(pipeline, interval, insist)
     log.info("%s %s %s: %s (%.1f s)", pipeline.name, interval.id, name, done, time.perf_counter() - began)
     return done

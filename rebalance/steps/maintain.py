@@ -12,8 +12,8 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 
 from rebalance.pipeline.file import Pipeline
-from rebalance.spark.resources import trouble_in_words
 from rebalance.steps.faults import checkpoint
+from rebalance.steps.trouble import trouble_in_words
 from rebalance.storage import control
 from rebalance.storage.cleaning import Cleaned, clean
 from rebalance.storage.delta_log import StoredFile, TableFiles, hidden_rows
@@ -27,9 +27,9 @@ from rebalance.storage.served import served_epochs
 
 def maintain(pipeline: Pipeline, *, dry_run: bool = False) -> list[str]:
     """Do all of it, or say what would be done; returns what that was, in sentences."""
-    if current_epoch(pipeline.tables) is None:
-        return ["no interval was processed yet: there is nothing to maintain"]
-    with trouble_in_words():
+    with trouble_in_words(pipeline.tables):
+        if current_epoch(pipeline.tables) is None:
+            return ["no interval was processed yet: there is nothing to maintain"]
         said = [
             *_remove_rows(pipeline, dry_run),
             *_rewrite_state(pipeline, dry_run),

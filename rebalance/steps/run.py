@@ -89,11 +89,11 @@ def next_interval(pipeline: Pipeline) -> Interval:
 def last_interval(pipeline: Pipeline) -> Interval:
     """The last interval that has events."""
     from rebalance.errors import SourceError
-    from rebalance.spark.resources import trouble_in_words
     from rebalance.spark.session import spark_session
     from rebalance.spark.source import newest_event
+    from rebalance.steps.trouble import trouble_in_words
 
-    with trouble_in_words():
+    with trouble_in_words(pipeline.tables):
         newest = newest_event(spark_session(pipeline), pipeline)
     if newest is None:
         raise SourceError(
