@@ -80,7 +80,7 @@ def next_interval(pipeline: Pipeline) -> Interval:
     """The interval to run next: the one after the last that has results."""
     from rebalance.storage.epochs import processed_ids
 
-    done = processed_ids(pipeline.tables)
+    done = processed_ids(pipeline.tables, newest=1)
     if not done:
         return pipeline.interval_at(pipeline.interval.first)
     return pipeline.interval_at(parse_start(done[-1])).shifted(1)
