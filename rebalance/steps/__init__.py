@@ -5,18 +5,17 @@ Airflow reads this with every DAG file: a step's own module, which imports Spark
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from rebalance.steps import logs
+
 if TYPE_CHECKING:
     from rebalance.pipeline.file import Pipeline
     from rebalance.pipeline.intervals import Interval
-
-log = logging.getLogger("rebalance")
 
 
 @dataclass(frozen=True)
@@ -86,9 +85,11 @@ def run_step(name: str, pipeline: Pipeline, interval: Interval, insist: Insist =
     from rebalance.steps.trouble import trouble_in_words
 
     began = time.perf_counter()
-    with trouble_in_words(pipeline.tables):
-        done = function_of(name)(pipeline, interval, insist)
-    log.info("%s %s %s: %s (%.1f s)", pipeline.name, interval.id, name, done, time.perf_counter() - began)
+    with logs.at(pipeline=pipeline.name, interval=interval.id, step=name):
+        with trouble_in_words(pipeline.tables):
+            done = function_of(name)(pipeline, interval, insist)
+        seconds = time.perf_counter() - began
+        logs.done(f"{pipeline.name} {interval.id} {name}: {done} ({seconds:.1f} s)", done, seconds)
     return done
 
 

@@ -37,6 +37,7 @@ from rebalance.spark.source import read_source
 from rebalance.spark.task_times import ChannelWork, channel_work, job_group
 from rebalance.steps import AS_USUAL, Insist
 from rebalance.steps.faults import checkpoint
+from rebalance.steps.logs import note
 from rebalance.steps.start import active_epoch, comes_before
 from rebalance.steps.turn import insisted_on, its_turn, missing_before
 from rebalance.storage import control
@@ -262,6 +263,16 @@ class Batch:
         )
         checkpoint("process_batch: epoch published")
         drop_left_out(root)
+        note(
+            rows=rows,
+            channels=self.function.channels,
+            function_version=self.function.version,
+            epoch=published.epoch,
+            batch_seconds=round(seconds, 3),
+            left_out=self.missing,
+            quarantined=sum(self.bad_rows.values()),
+            spilled_bytes=self.work.spilled,
+        )
         return (
             f"{rows:,} rows of {self.interval} processed on {self.function.channels} channels "
             f"under function v{self.function.version} in {seconds:.1f} s; epoch {published.epoch}"

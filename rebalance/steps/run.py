@@ -10,7 +10,7 @@ from dataclasses import replace
 from rebalance.errors import RebalanceError
 from rebalance.pipeline.file import Pipeline
 from rebalance.pipeline.intervals import Interval, parse_start
-from rebalance.steps import AS_USUAL, RESULTS, Insist, steps_of
+from rebalance.steps import AS_USUAL, RESULTS, Insist, logs, steps_of
 from rebalance.steps.alerts import run_and_tell
 
 log = logging.getLogger("rebalance")
@@ -35,9 +35,11 @@ def run_interval(
                 raise
             trouble = f"{step.name}: {type(error).__name__}: {error}"
             done = f"WARNING, not planned: {type(error).__name__}: {error}"
-            if not isinstance(error, RebalanceError):
+            if logs.as_json() or not isinstance(error, RebalanceError):
                 log.warning("%s of %s failed", step.name, interval.id, exc_info=error)
-        say(f"{interval.id} {step.name:13} {time.perf_counter() - started:5.1f} s  {done}")
+        if not logs.as_json():
+            # As JSON, each step logs a line of its own.
+            say(f"{interval.id} {step.name:13} {time.perf_counter() - started:5.1f} s  {done}")
     return trouble
 
 
