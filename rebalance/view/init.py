@@ -197,7 +197,7 @@ def pipeline_text(name: str, guess: Guess) -> str:
     others = "\n".join(f"#   {_about(spread)}" for spread in guess.spreads if spread.column != guess.key)
     return f"""\
 # Made by `rebalance init` from a look at the table. {looked}
-# What was guessed is explained where it stands; what is not here has its default (rebalance/pipeline/sections.py has every knob).
+# What was guessed is explained where it stands; what is not here has its default (the modules of rebalance/pipeline have every knob).
 
 # The DAG is rebalance_<name>.
 name = {_quoted(name)}
