@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from rebalance.errors import ConfigError, RebalanceError, extras_named
 from rebalance.pipeline.file import Pipeline, find_pipeline
 from rebalance.pipeline.intervals import parse_start
+from rebalance.steps import logs
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -40,10 +41,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     """The command line; trouble with a plain message is one line on standard error and exit code 2."""
     arguments = _parser().parse_args(argv)
     try:
+        logs.set_up(steps=False)
         with extras_named():
             arguments.act(arguments)
     except RebalanceError as error:
-        sys.stderr.write(f"{type(error).__name__}: {error}\n")
+        logs.refuse(error)
         return 2
     except BrokenPipeError:
         sys.stderr.close()
@@ -52,10 +54,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _act(act: Callable[[Pipeline, argparse.Namespace], None], arguments: argparse.Namespace) -> None:
     """Do what is asked with the pipeline that is named."""
-    from rebalance.storage.trouble import storage_in_words
+    from rebalance.steps.trouble import trouble_in_words
 
     pipeline = find_pipeline(arguments.pipeline)
-    with storage_in_words(pipeline.tables):
+    with trouble_in_words(pipeline.tables):
         act(pipeline, arguments)
 
 
@@ -142,6 +144,15 @@ def _console() -> Console:
     return Console(width=None if sys.stdout.isatty() else 160, highlight=False)
 
 
+def _say(text: str) -> None:
+    """What was done, as a line: for people, or in the log if that is what is read."""
+    if logs.as_json():
+        logs.log.info("%s", text)
+    else:
+        # A message may have brackets of its own.
+        _console().print(text, markup=False)
+
+
 def _init(given: argparse.Namespace) -> None:
     from rebalance.view.init import init
 
@@ -155,16 +166,10 @@ def _run(pipeline: Pipeline, arguments: argparse.Namespace) -> None:
 
     if arguments.skip and not arguments.first:
         raise ConfigError("--skip goes with --from: say which interval to go on with.")
-    console = _console()
     first = pipeline.interval_at(parse_start(arguments.first)) if arguments.first else None
-
-    def say(text: str) -> None:
-        # A message may have brackets of its own.
-        console.print(text, markup=False)
-
     insist = Insist(now=arguments.now, skip=arguments.skip)
-    done = run_intervals(pipeline, first=first, count=arguments.intervals, say=say, insist=insist)
-    say(f"{done} intervals have their results. `rebalance status {arguments.pipeline}` shows what happened.")
+    done = run_intervals(pipeline, first=first, count=arguments.intervals, say=_say, insist=insist)
+    _say(f"{done} intervals have their results. `rebalance status {arguments.pipeline}` shows what happened.")
 
 
 def _status(pipeline: Pipeline, arguments: argparse.Namespace) -> None:
@@ -213,20 +218,20 @@ def _rewind(pipeline: Pipeline, arguments: argparse.Namespace) -> None:
     from rebalance.steps.rewind import rewind, undo
 
     said = undo(pipeline) if arguments.undo else rewind(pipeline, pipeline.interval_at(parse_start(arguments.to)))
-    _console().print(said, markup=False)
+    _say(said)
 
 
 def _adopt(pipeline: Pipeline, arguments: argparse.Namespace) -> None:
     from rebalance.steps.rewind import adopt
 
-    _console().print(adopt(pipeline), markup=False)
+    _say(adopt(pipeline))
 
 
 def _maintain(pipeline: Pipeline, arguments: argparse.Namespace) -> None:
     from rebalance.steps.maintain import maintain
 
     for sentence in maintain(pipeline, dry_run=arguments.dry_run):
-        _console().print(sentence, markup=False)
+        _say(sentence)
 
 
 if __name__ == "__main__":

@@ -44,9 +44,12 @@ class AskApproval(TriggerDagRunOperator):
     def execute(self, context: Any) -> Any:
         """Start the question."""
         # Imported here: Airflow reads this module with every DAG file that uses it.
+        from rebalance.steps.trouble import trouble_in_words
         from rebalance.storage.approvals import pending
 
-        plan = pending(load_pipeline(self.pipeline_file).tables)
+        root = load_pipeline(self.pipeline_file).tables
+        with trouble_in_words(root):
+            plan = pending(root)
         if plan is None:
             raise AirflowSkipException("no plan waits for an answer: there is nothing to ask")
         self.conf = {"plan_id": plan["plan_id"], "digest": plan["digest"]}
@@ -96,9 +99,12 @@ class ApprovePlan(HITLOperator):
 
     def _still_open(self, context: Any) -> dict[str, Any]:
         """The plan of this run, if it is the one that waits for an answer."""
+        from rebalance.steps.trouble import trouble_in_words
         from rebalance.storage.approvals import pending
 
-        asked, plan = plan_of(context), pending(load_pipeline(self.pipeline_file).tables)
+        asked, root = plan_of(context), load_pipeline(self.pipeline_file).tables
+        with trouble_in_words(root):
+            plan = pending(root)
         if plan is None or {name: plan[name] for name in asked} != asked:
             raise AirflowSkipException(
                 f"plan {asked['plan_id']} was superseded or answered elsewhere, or another function is active by now"
@@ -118,11 +124,14 @@ def plan_of(context: Any) -> dict[str, str]:
 
 def record_answer(pipeline_file: str, ti: Any) -> str:
     """Store the answer that `approve_plan` got; fails if it can have no effect, so that nobody believes it had."""
+    from rebalance.steps.trouble import trouble_in_words
     from rebalance.storage.approvals import answer
 
     given = ti.xcom_pull(task_ids="approve_plan")
     try:
-        answer(load_pipeline(pipeline_file).tables, given["plan_id"], given["digest"], given["answer"], given["who"])
+        root = load_pipeline(pipeline_file).tables
+        with trouble_in_words(root):
+            answer(root, given["plan_id"], given["digest"], given["answer"], given["who"])
     except RebalanceError as error:
         raise AirflowFailException(f"{type(error).__name__}: {error}") from None
     return f"{given['answer']} of plan {given['plan_id']} by {given['who']} recorded"

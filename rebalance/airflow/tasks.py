@@ -40,20 +40,24 @@ def run_task(
     outlet_events: Any = None,
 ) -> str:
     """What every task does: its step, for the run's data interval. What goes wrong is left where the run's note is made of it."""
+    # Imported here: Airflow reads this module with every DAG file, and storage needs Arrow.
+    from rebalance.steps.trouble import trouble_in_words
+
     known: tuple[Pipeline, Interval] | None = None
     began = time.perf_counter()
     try:
         known = pipeline, interval = pipeline_and_interval(pipeline_file, data_interval_start, data_interval_end)
         wanted, scheduled = params or {}, dag_run is None or dag_run.run_type == "scheduled"
-        if not wanted.get("now"):
-            wait_until_closed(pipeline, interval, scheduled=scheduled)
-        if not wanted.get("skip"):
-            refuse_without_results_before(ti, pipeline, interval)
-        # Whoever does not want to catch up wants intervals to be left out.
-        skip = bool(wanted.get("skip")) or (scheduled and not pipeline.airflow.catchup)
-        with kept_warm(pipeline.spark.warm if is_own_process() else 0):
-            # It is closed, or a person says that it need not be.
-            said = run_step(step, pipeline, interval, Insist(now=True, skip=skip))
+        with trouble_in_words(pipeline.tables):
+            if not wanted.get("now"):
+                wait_until_closed(pipeline, interval, scheduled=scheduled)
+            if not wanted.get("skip"):
+                refuse_without_results_before(ti, pipeline, interval)
+            # Whoever does not want to catch up wants intervals to be left out.
+            skip = bool(wanted.get("skip")) or (scheduled and not pipeline.airflow.catchup)
+            with kept_warm(pipeline.spark.warm if is_own_process() else 0):
+                # It is closed, or a person says that it need not be.
+                said = run_step(step, pipeline, interval, Insist(now=True, skip=skip))
         show(pipeline, interval, step, time.perf_counter() - began, outlet_events)
         alert(pipeline, interval, step)
         return said

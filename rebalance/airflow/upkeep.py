@@ -85,12 +85,9 @@ def make_rewind_dag(pipeline: Pipeline, defaults: dict[str, Any]) -> DAG:
 def run_maintain(pipeline_file: str) -> str:
     """What the task `maintain` does; returns what was done, one sentence a line."""
     from rebalance.steps.maintain import maintain
-    from rebalance.storage.trouble import storage_in_words
 
     try:
-        pipeline = load_pipeline(pipeline_file)
-        with storage_in_words(pipeline.tables):
-            return "\n".join(maintain(pipeline))
+        return "\n".join(maintain(load_pipeline(pipeline_file)))
     except RebalanceError as error:
         raise _told(error) from None
 
@@ -98,7 +95,6 @@ def run_maintain(pipeline_file: str) -> str:
 def run_rewind(pipeline_file: str, params: dict[str, Any]) -> str:
     """What the task `rewind` does; returns what it means."""
     from rebalance.steps.rewind import rewind, undo
-    from rebalance.storage.trouble import storage_in_words
 
     to, back = str(params["to"]), bool(params["undo"])
     if bool(to) == back:
@@ -107,8 +103,7 @@ def run_rewind(pipeline_file: str, params: dict[str, Any]) -> str:
         )
     try:
         pipeline = load_pipeline(pipeline_file)
-        with storage_in_words(pipeline.tables):
-            return undo(pipeline) if back else rewind(pipeline, pipeline.interval_at(parse_start(to)))
+        return undo(pipeline) if back else rewind(pipeline, pipeline.interval_at(parse_start(to)))
     except RebalanceError as error:
         raise _told(error) from None
 

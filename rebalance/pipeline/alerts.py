@@ -6,7 +6,7 @@ import re
 
 from pydantic import Field, SecretStr, field_validator
 
-from rebalance.pipeline.sections import Section
+from rebalance.pipeline.section import Section
 
 
 class Alerts(Section):

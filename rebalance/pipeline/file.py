@@ -1,4 +1,4 @@
-"""One file per pipeline, read and checked; `rebalance.pipeline.sections` has every knob with its meaning, unit and default.
+"""One file per pipeline, read and checked; the modules beside this one have every knob with its meaning, unit and default.
 
 The file is TOML. Unknown knobs are refused with the nearest known one, impossible pairs with the alternative named. Paths may use
 environment variables and are relative to the file. Nothing here imports Spark, so an Airflow DAG file can read it in milliseconds.
@@ -21,16 +21,16 @@ from rebalance.errors import ConfigError
 from rebalance.operators import BUILT_IN, AnyOperator
 from rebalance.pipeline.alerts import Alerts
 from rebalance.pipeline.intervals import Interval
+from rebalance.pipeline.operator import OperatorSection
 from rebalance.pipeline.retention import Retention
+from rebalance.pipeline.section import Section
 from rebalance.pipeline.sections import (
     AirflowSection,
     Channels,
     IntervalSection,
     NodeSection,
-    OperatorSection,
     Planning,
     Quality,
-    Section,
     SparkSection,
 )
 from rebalance.pipeline.source import Source

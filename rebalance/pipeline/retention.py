@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import Field, ValidationInfo, field_validator
 
 from rebalance.pipeline.intervals import parse_length
-from rebalance.pipeline.sections import Section
+from rebalance.pipeline.section import Section
 
 
 class Retention(Section):

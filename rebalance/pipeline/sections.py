@@ -1,61 +1,18 @@
-"""The sections of a pipeline file: every knob with its meaning, unit and default."""
+"""The sections of a pipeline file that need no file of their own: every knob with its meaning, unit and default."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
-from typing import Annotated, Any, Literal, get_args, get_origin
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
-from pydantic_core import PydanticCustomError
+from pydantic import Field, ValidationInfo, field_validator, model_validator
 
-from rebalance.operators import AnyOperator, SqlOperator, load_operator, load_process, make_operator
 from rebalance.pipeline.intervals import cron_of, parse_length, parse_span
+from rebalance.pipeline.section import Section
 
 Mode = Literal["auto", "approve", "shadow"]
 Consistency = Literal["move", "merge"]
 When = Literal["before", "after"]
-
-
-class Section(BaseModel):
-    """Knows its knobs, refuses others, and never changes."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
-
-    @field_validator("*", mode="before")
-    @classmethod
-    def _of_its_kind(cls, value: Any, info: ValidationInfo) -> Any:
-        """Refuse values of another kind: TOML has types, and what pydantic makes of true or "8" for a number is not what was said."""
-        kinds = _kinds(cls.model_fields[info.field_name or ""].annotation)
-        for one in value if isinstance(value, list | tuple) else (value,):
-            wanted = _mismatch(one, kinds)
-            if wanted:
-                raise PydanticCustomError("kind", "{wanted}", {"wanted": wanted})
-        return value
-
-
-def _kinds(annotation: Any) -> set[Any]:
-    """The plain types that a knob takes."""
-    if get_origin(annotation) is Literal:
-        return {str}
-    inner = [kind for kind in get_args(annotation) if kind not in (type(None), Ellipsis)]
-    return set().union(*map(_kinds, inner)) if inner else {annotation}
-
-
-def _mismatch(value: Any, kinds: set[Any]) -> str:
-    """What is wrong with a value for a knob of these types; nothing if pydantic can judge it."""
-    numbers, times = kinds & {int, float}, kinds & {timedelta, datetime}
-    if isinstance(value, str) and "\x00" in value:
-        return "it holds a NUL character. Remove it."
-    if Any in kinds or not (numbers or times or bool in kinds):
-        return ""
-    if isinstance(value, bool) and bool not in kinds:
-        return "it is neither true nor false. Write a value."
-    if isinstance(value, str) and not (times or str in kinds):
-        return "it takes no text. Leave the quotes out."
-    if isinstance(value, int | float) and not (numbers or isinstance(value, bool)):
-        return "it takes no number." + (" Write it with its unit, for example '1 h', or as a date." if times else "")
-    return ""
 
 
 class IntervalSection(Section):
@@ -102,95 +59,6 @@ class IntervalSection(Section):
                 f"the one before it starts at {(self.first - past_midnight % self.length).isoformat()}. Use that."
             )
         return self
-
-
-class SqlSection(Section):
-    """An operator as three SQL texts."""
-
-    rows: str = Field(description="What of an event is needed, from the table events: key and further columns.")
-    results: str = Field(description="What an interval yields, from the table rows: all rows of the window.")
-    state: str = Field(
-        "SELECT * FROM rows",
-        description="What the interval's own rows leave behind for later ones, from the table rows; in the columns of rows.",
-    )
-    cost: str = Field(
-        "new_rows",
-        description="c(k): what a key costs, in new_rows and window_rows, for example 'new_rows + 0.1 * window_rows'.",
-    )
-    mergeable: bool = Field(
-        False, description="Whether partial states of a key merge; only then may a planner split keys."
-    )
-    keeps_rows: bool = Field(
-        False, description="Whether state keeps every row as it is, so that it need not be counted."
-    )
-
-
-class OperatorSection(Section):
-    """What is computed per key: exactly one of function, sql, file and name."""
-
-    function: str | None = Field(
-        None, description="A Python file that defines process(key, rows, state), RESULTS and STATE; docs/operators.md."
-    )
-    sql: SqlSection | None = Field(None, description="Instead of function: three SQL texts.")
-    file: str | None = Field(
-        None, description="Instead of function: a Python file that defines OPERATOR, your own operator on DataFrames."
-    )
-    name: str | None = Field(
-        None, description="Instead of function: a built-in operator; docs/operators.md lists them."
-    )
-    window: int = Field(
-        1,
-        ge=1,
-        description="w: how many intervals of state an operator sees, the current one included. A function's state has no window.",
-    )
-    ttl: int | None = Field(
-        None,
-        ge=1,
-        description="For a function: how many intervals without rows a key's state outlives; unset = all of them.",
-    )
-    parameters: dict[str, Any] = Field(
-        default_factory=dict, description="The operator's own parameters; a function gets them as arguments."
-    )
-
-    @model_validator(mode="after")
-    def _checks(self) -> OperatorSection:
-        given = [knob for knob in ("function", "sql", "file", "name") if getattr(self, knob) is not None]
-        if len(given) != 1:
-            raise ValueError(
-                "operator needs exactly one of operator.name (built in), operator.function, operator.sql and operator.file (your own); "
-                f"it has {' and '.join(given) or 'none'}."
-            )
-        if self.function is not None and self.window != 1:
-            raise ValueError(
-                f"operator.window = {self.window} means nothing to a function: its state stays until it drops it. Use operator.ttl."
-            )
-        if self.function is None and self.ttl is not None:
-            raise ValueError("operator.ttl is for a function. State of other operators leaves with operator.window.")
-        if self.sql is not None and self.parameters:
-            raise ValueError("operator.sql has no parameters. Write the values into the texts.")
-        return self
-
-    @property
-    def label(self) -> str:
-        """What it is called where people read."""
-        own = self.function or self.file
-        return self.name or (Path(own).name if own else "SQL")
-
-    @property
-    def horizon(self) -> int | None:
-        """How many intervals of state there are, the current one included; None = no end."""
-        return None if self.function is not None else self.window
-
-    def make(self) -> AnyOperator:
-        """The operator itself."""
-        if self.function is not None:
-            return load_process(self.function, self.parameters, self.ttl)
-        if self.file is not None:
-            return load_operator(self.file, self.parameters)
-        if self.sql is not None:
-            sql = self.sql
-            return SqlOperator(sql.rows, sql.results, sql.state, sql.cost, sql.mergeable, sql.keeps_rows)
-        return make_operator(self.name or "", self.parameters)
 
 
 class Channels(Section):

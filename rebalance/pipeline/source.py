@@ -7,7 +7,7 @@ from typing import Any, Literal
 from pydantic import Field, field_validator, model_validator
 
 from rebalance.pipeline.partitions import Partitions
-from rebalance.pipeline.sections import Section
+from rebalance.pipeline.section import Section
 
 
 class Source(Section):

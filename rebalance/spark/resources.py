@@ -9,12 +9,8 @@ import logging
 import sys
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
-
-from rebalance.errors import EnvironmentMissingError
 
 log = logging.getLogger("rebalance")
 
@@ -77,7 +73,7 @@ class Watch:
         return f"{self.master} has had no executor at work for a job of ours for {_minutes(waited)}"
 
 
-#: What is to be said of jobs that were given up.
+#: Written by the thread that watches, read by the one that works.
 _given_up: list[str] = []
 
 
@@ -85,21 +81,14 @@ def _minutes(seconds: float) -> str:
     return f"{seconds / 60:.3g} minutes"
 
 
-@contextmanager
-def trouble_in_words() -> Iterator[None]:
-    """What a cluster did to the jobs inside, as an error of ours: that it had nothing for them, or that it ended them."""
+def forget() -> None:
+    """What was given up before is said already."""
     _given_up.clear()
-    try:
-        yield
-    except Exception as error:
-        if _given_up:
-            raise EnvironmentMissingError(_given_up.pop()) from None
-        if has_ended():
-            raise EnvironmentMissingError(
-                "Spark's master has ended this application, or could not be reached: Spark's own lines in the log say which. "
-                "Check spark.master, and look at the master's own page. The step can be run again."
-            ) from error
-        raise
+
+
+def given_up() -> str:
+    """What is to be said of jobs that were given up; nothing if none was."""
+    return "".join(_given_up)
 
 
 def has_ended() -> bool:

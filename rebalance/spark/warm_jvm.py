@@ -21,6 +21,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
+from rebalance.stores.process import started
+
 #: How often a JVM is lent; heap and open files grow a little with every borrower.
 MOST_CLIENTS = 100
 #: Seconds for a JVM to start, to answer, and to end when asked to.
@@ -44,11 +46,11 @@ class Running:
     @classmethod
     def of(cls, pid: int) -> Running:
         """A process that was started just now."""
-        return cls(pid, _started(pid) or 0)
+        return cls(pid, started(pid) or 0)
 
     def is_alive(self) -> bool:
         """Whether it still runs."""
-        return _started(self.pid) == self.ticks
+        return started(self.pid) == self.ticks
 
     def end(self) -> None:
         """End it, by force if it does not go by itself."""
@@ -59,16 +61,6 @@ class Running:
             deadline = time.monotonic() + END
             while self.is_alive() and time.monotonic() < deadline:
                 time.sleep(0.02)
-
-
-def _started(pid: int) -> int | None:
-    """When a process was started, in the kernel's ticks; None if it runs no more."""
-    try:
-        # The name, in brackets, may hold spaces.
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return None
-    return None if fields[0] in "ZX" else int(fields[19])
 
 
 @dataclass(frozen=True)

@@ -5,21 +5,17 @@ Airflow reads this with every DAG file: a step's own module, which imports Spark
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from rebalance.errors import extras_named
-from rebalance.spark.resources import trouble_in_words
+from rebalance.steps import logs
 
 if TYPE_CHECKING:
     from rebalance.pipeline.file import Pipeline
     from rebalance.pipeline.intervals import Interval
-
-log = logging.getLogger("rebalance")
 
 
 @dataclass(frozen=True)
@@ -86,12 +82,14 @@ def steps_of(pipeline: Pipeline) -> tuple[Step, ...]:
 def run_step(name: str, pipeline: Pipeline, interval: Interval, insist: Insist = AS_USUAL) -> str:
     """Run one step for one interval; returns, and logs, what was done in a sentence."""
     # Imported here: Airflow reads this module with every DAG file, and storage needs Arrow.
-    from rebalance.storage.trouble import storage_in_words
+    from rebalance.steps.trouble import trouble_in_words
 
     began = time.perf_counter()
-    with extras_named(), trouble_in_words(), storage_in_words(pipeline.tables):
-        done = function_of(name)(pipeline, interval, insist)
-    log.info("%s %s %s: %s (%.1f s)", pipeline.name, interval.id, name, done, time.perf_counter() - began)
+    with logs.at(pipeline=pipeline.name, interval=interval.id, step=name):
+        with trouble_in_words(pipeline.tables):
+            done = function_of(name)(pipeline, interval, insist)
+        seconds = time.perf_counter() - began
+        logs.done(f"{pipeline.name} {interval.id} {name}: {done} ({seconds:.1f} s)", done, seconds)
     return done
 
 

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from rebalance.errors import QualityError
+from rebalance.errors import NotClosedError, QualityError
 from rebalance.pipeline.file import Pipeline
 from rebalance.pipeline.intervals import Interval
 from rebalance.steps import AS_USUAL, RESULTS, Insist, run_step
@@ -61,6 +61,9 @@ def run_and_tell(step: str, pipeline: Pipeline, interval: Interval, insist: Insi
 
 def tell(pipeline: Pipeline, interval: Interval, step: str, error: BaseException | None = None) -> list[Alert]:
     """Find what a step that has ended, well or with an error, gives cause to alert, and post it; returns it."""
+    if isinstance(error, NotClosedError):
+        # Refused to whoever asked too early: nothing has failed, and time alone cures it.
+        return []
     try:
         if error is not None:
             kind: Kind = "quality_failed" if isinstance(error, QualityError) else "step_failed"

@@ -17,6 +17,7 @@ from rebalance.quality.suite import as_checked, key_stats_suite
 from rebalance.quality.validate import Checked, check_pandas, check_spark, keep_to_ourselves
 from rebalance.steps import AS_USUAL, Insist
 from rebalance.steps.faults import checkpoint
+from rebalance.steps.logs import note
 from rebalance.steps.turn import its_turn
 from rebalance.storage import control
 
@@ -68,5 +69,6 @@ def _sentence(keys: int, rows: list[Row]) -> str:
     passed = {suite: sum(row["success"] for row in rows if row["suite"] == suite) for suite in ("key_stats", "events")}
     on_events = f" and {passed['events']} on the events" if passed["events"] else ""
     warned = warnings(rows)
+    note(keys=keys, checks_on_key_stats=passed["key_stats"], checks_on_events=passed["events"], warnings=len(warned))
     said = f"; {len(warned)} warning{'s' * (len(warned) > 1)}: " + " | ".join(row["detail"] for row in warned)
     return f"{passed['key_stats']} checks on {keys:,} keys{on_events} passed{said if warned else ''}"

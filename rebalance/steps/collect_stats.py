@@ -27,6 +27,7 @@ from rebalance.spark.session import spark_session
 from rebalance.spark.source import read_source
 from rebalance.steps import AS_USUAL, Insist
 from rebalance.steps.faults import checkpoint
+from rebalance.steps.logs import note
 from rebalance.steps.start import active_epoch
 from rebalance.steps.turn import its_turn
 from rebalance.storage import control
@@ -59,11 +60,9 @@ def collect_stats(pipeline: Pipeline, interval: Interval, insist: Insist = AS_US
             raise explained(error, source, pipeline, interval) from None
         channels = channel_stats(stats, function, interval.id)
         _store(pipeline, interval, epoch, stats, channels, time.perf_counter() - began)
-    rows = int(np.sum(stats["tuples"].to_numpy()))
-    return (
-        f"{rows:,} rows of {stats.num_rows:,} keys on {function.channels} channels; "
-        f"fullest channel {max_over_mean(channels['cost'].to_pylist()):.3f}x the mean"
-    )
+    rows, fullest = int(np.sum(stats["tuples"].to_numpy())), max_over_mean(channels["cost"].to_pylist())
+    note(rows=rows, keys=stats.num_rows, channels=function.channels, max_over_mean=fullest)
+    return f"{rows:,} rows of {stats.num_rows:,} keys on {function.channels} channels; fullest channel {fullest:.3f}x the mean"
 
 
 def _store(

@@ -6,14 +6,12 @@ spark-submit jobs/process_batch.py --pipeline dags/pipelines/demo.toml --interva
 from __future__ import annotations
 
 import argparse
-import logging
-import sys
 from collections.abc import Sequence
 
 from rebalance.errors import RebalanceError
 from rebalance.pipeline.file import load_pipeline
 from rebalance.pipeline.intervals import parse_start
-from rebalance.steps import STEPS, Insist
+from rebalance.steps import STEPS, Insist, logs
 from rebalance.steps.alerts import run_and_tell
 
 #: Exit code for trouble that has a plain message; a bug leaves its traceback and code 1.
@@ -36,13 +34,12 @@ def main(name: str, argv: Sequence[str] | None = None) -> int:
         "--skip", action="store_true", help="leave out the intervals between the newest processed one and this one"
     )
     given = parser.parse_args(argv)
-    logging.basicConfig(format="%(message)s", stream=sys.stderr)
-    logging.getLogger("rebalance").setLevel(logging.INFO)
     try:
+        logs.set_up(steps=True)
         pipeline = load_pipeline(given.pipeline)
         interval = pipeline.interval_at(parse_start(given.interval))
         run_and_tell(name, pipeline, interval, Insist(now=given.now, skip=given.skip))
     except RebalanceError as error:
-        sys.stderr.write(f"{type(error).__name__}: {error}\n")
+        logs.refuse(error)
         return REFUSED
     return 0

@@ -12,8 +12,8 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 
 from rebalance.pipeline.file import Pipeline
-from rebalance.spark.resources import trouble_in_words
 from rebalance.steps.faults import checkpoint
+from rebalance.steps.trouble import trouble_in_words
 from rebalance.storage import control
 from rebalance.storage.cleaning import Cleaned, clean
 from rebalance.storage.delta_log import StoredFile, TableFiles, hidden_rows
@@ -27,9 +27,9 @@ from rebalance.storage.served import served_epochs
 
 def maintain(pipeline: Pipeline, *, dry_run: bool = False) -> list[str]:
     """Do all of it, or say what would be done; returns what that was, in sentences."""
-    if current_epoch(pipeline.tables) is None:
-        return ["no interval was processed yet: there is nothing to maintain"]
-    with trouble_in_words():
+    with trouble_in_words(pipeline.tables):
+        if current_epoch(pipeline.tables) is None:
+            return ["no interval was processed yet: there is nothing to maintain"]
         said = [
             *_remove_rows(pipeline, dry_run),
             *_rewrite_state(pipeline, dry_run),
@@ -107,16 +107,20 @@ def _clean_tables(pipeline: Pipeline, dry_run: bool) -> Iterator[str]:
     root = pipeline.tables
     for table in [name for name in SCHEMAS if control.exists(root, name)]:
         with writer_lock(root):
-            versions = [epoch.state_version for epoch in served_epochs(pipeline) if epoch.state_version >= 0]
             cleaned = clean(
                 root,
                 table,
-                needed=min(versions, default=None) if table == "state" else None,
+                needed=_oldest_state(pipeline) if table == "state" else None,
                 unused_since=datetime.now(UTC) - pipeline.retention.files,
                 dry_run=dry_run,
                 moment=lambda name: checkpoint(f"maintain: {name}"),
             )
         yield from _in_words(cleaned)
+
+
+def _oldest_state(pipeline: Pipeline) -> int | None:
+    """The oldest version of the state that a served epoch names."""
+    return min((epoch.state_version for epoch in served_epochs(pipeline) if epoch.state_version >= 0), default=None)
 
 
 def _in_words(cleaned: Cleaned) -> Iterator[str]:

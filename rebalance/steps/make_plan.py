@@ -15,6 +15,7 @@ from rebalance.planning.model import Decision, Plan, Request
 from rebalance.quality.runs import require_passed
 from rebalance.steps import AS_USUAL, Insist
 from rebalance.steps.faults import checkpoint
+from rebalance.steps.logs import note
 from rebalance.steps.turn import its_turn
 from rebalance.storage import control
 from rebalance.storage.epochs import current_epoch, load_function, store_function
@@ -38,7 +39,24 @@ def make_plan(pipeline: Pipeline, interval: Interval, insist: Insist = AS_USUAL)
         active = load_function(root, epoch.function_version)
         request, plan = plan_for(pipeline, interval, active)
         _store(pipeline, interval, active.version, request, plan)
+        _note(plan)
         return f"{plan.decision}: {plan.reason}"
+
+
+def _note(plan: Plan) -> None:
+    """The figures that a reason may have, for the log."""
+    note(
+        decision=str(plan.decision),
+        planner=plan.planner,
+        skewness_before=plan.before.skewness,
+        skewness_after=plan.after.skewness,
+        theta_before=plan.before.theta,
+        theta_after=plan.after.theta,
+        routes=plan.after.routes,
+        moved_keys=len(plan.moved),
+        moved_bytes=plan.moved_bytes,
+        moved_share=plan.moved_share,
+    )
 
 
 def plan_for(pipeline: Pipeline, interval: Interval, active: PartitionFunction) -> tuple[Request, Plan]:

@@ -24,6 +24,7 @@ from rebalance.pipeline.file import Pipeline
 from rebalance.pipeline.intervals import Interval
 from rebalance.steps import AS_USUAL, Insist
 from rebalance.steps.faults import checkpoint
+from rebalance.steps.logs import note
 from rebalance.steps.turn import its_turn
 from rebalance.storage import control
 from rebalance.storage.approvals import ever_approved, is_approved
@@ -104,6 +105,7 @@ class Migration:
             plan_id=plan["plan_id"],
         )
         checkpoint("migrate_state: epoch published")
+        note(plan_id=plan["plan_id"], function_version=plan["function_version"], epoch=published.epoch)
         return f"{what}; function v{plan['function_version']} is active, epoch {published.epoch}"
 
     def _moves(self, active: PartitionFunction, planned: PartitionFunction) -> pa.Table:
@@ -160,4 +162,5 @@ class Migration:
             metadata=json.dumps({"verb": "migrate_state", "plan": self.plan["plan_id"]}),
             moment=lambda name: checkpoint(f"migrate_state: {name}"),
         )
+        note(rows=moved.rows, keys=moves.num_rows)
         return moved.version, f"{moved.rows:,} rows of {moves.num_rows:,} keys moved to other channels"

@@ -18,7 +18,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from rebalance.errors import ConfigError, OperatorError
+from rebalance.errors import OperatorError
 from rebalance.operators import AnyOperator, KeyedFunction
 from rebalance.partition import PartitionFunction
 from rebalance.pipeline.file import Pipeline
@@ -37,10 +37,11 @@ from rebalance.spark.source import read_source
 from rebalance.spark.task_times import ChannelWork, channel_work, job_group
 from rebalance.steps import AS_USUAL, Insist
 from rebalance.steps.faults import checkpoint
-from rebalance.steps.start import active_epoch, comes_before
+from rebalance.steps.logs import note
+from rebalance.steps.start import active_epoch, check_consistency, done_already
 from rebalance.steps.turn import insisted_on, its_turn, missing_before
 from rebalance.storage import control
-from rebalance.storage.epochs import Epoch, current_epoch, load_function, processed, publish, require_active
+from rebalance.storage.epochs import Epoch, load_function, processed, publish, require_active
 from rebalance.storage.foreign import adopted
 from rebalance.storage.late import forget_late
 from rebalance.storage.meaning import meaning_of
@@ -71,7 +72,7 @@ def process_batch(pipeline: Pipeline, interval: Interval, insist: Insist = AS_US
         results_version = control.version(pipeline.tables, "results")
         done = processed(pipeline.tables, interval.id)
         if done:
-            return _done_already(pipeline, interval, done)
+            return done_already(pipeline, interval, done)
         started = time.perf_counter()
         spark = placing_session(spark_session(pipeline))
         quarantines, watches = pipeline.source.on_bad_rows == "quarantine", bool(pipeline.interval.watch_late)
@@ -80,7 +81,7 @@ def process_batch(pipeline: Pipeline, interval: Interval, insist: Insist = AS_US
         epoch = active_epoch(pipeline, interval, key_type_of(events, pipeline.source.key))
         epoch = adopted(pipeline.tables, epoch)
         roll_back(pipeline.tables, epoch)
-        _check_consistency(pipeline, epoch)
+        check_consistency(pipeline, epoch)
         function = load_function(pipeline.tables, epoch.function_version)
         batch = Batch(pipeline, interval, epoch, function, spark, results_version)
         batch.events = counted_for_later(source, pipeline, interval) if watches else None
@@ -262,6 +263,16 @@ class Batch:
         )
         checkpoint("process_batch: epoch published")
         drop_left_out(root)
+        note(
+            rows=rows,
+            channels=self.function.channels,
+            function_version=self.function.version,
+            epoch=published.epoch,
+            batch_seconds=round(seconds, 3),
+            left_out=self.missing,
+            quarantined=sum(self.bad_rows.values()),
+            spilled_bytes=self.work.spilled,
+        )
         return (
             f"{rows:,} rows of {self.interval} processed on {self.function.channels} channels "
             f"under function v{self.function.version} in {seconds:.1f} s; epoch {published.epoch}"
@@ -282,28 +293,4 @@ class Batch:
         return (
             f"{aside}. {self.work.spilled / 1e6:,.0f} MB did not fit into memory and went to disk: give Spark more "
             "(spark.driver.memory on one machine, spark.executor.memory on a cluster), or use more channels"
-        )
-
-
-def _done_already(pipeline: Pipeline, interval: Interval, done: Epoch) -> str:
-    """Nothing to do if the interval is the newest: its task was killed after it had published. Later intervals build on an older one."""
-    newest = current_epoch(pipeline.tables)
-    if newest and newest.interval_id > interval.id:
-        raise comes_before(pipeline, interval, newest)
-    return (
-        f"interval {interval.id} was processed already (epoch {done.epoch}); nothing changed. "
-        f"To process it again: rebalance rewind {pipeline.name} --to {interval.id}"
-    )
-
-
-def _check_consistency(pipeline: Pipeline, epoch: Epoch) -> None:
-    """State that was left where it was made is not where a function says: only merging finds all of it."""
-    batches = control.rows(
-        pipeline.tables, "batches", columns=["interval_id", "consistency"], interval_id=epoch.interval_id
-    )
-    last = batches[-1] if batches else None
-    if last and last["consistency"] == "merge" != pipeline.planning.consistency:
-        raise ConfigError(
-            f"planning.consistency was 'merge' up to interval {last['interval_id']}, so keys may have state on several channels, "
-            f"which '{pipeline.planning.consistency}' would not find. Keep 'merge', or start with an empty table root."
         )

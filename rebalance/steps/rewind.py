@@ -13,6 +13,7 @@ from rebalance.errors import OrderError, RebalanceError
 from rebalance.pipeline.file import Pipeline
 from rebalance.pipeline.intervals import Interval
 from rebalance.steps.faults import checkpoint
+from rebalance.steps.trouble import trouble_in_words
 from rebalance.storage import control
 from rebalance.storage.epochs import Epoch, all_epochs, before_interval, current_epoch, in_force, newest_act, publish
 from rebalance.storage.files import missing_files
@@ -22,7 +23,7 @@ from rebalance.storage.meaning import meaning_of
 
 def rewind(pipeline: Pipeline, interval: Interval) -> str:
     """Make the epoch before an interval the active one again; returns what that means in a sentence."""
-    with writer_lock(pipeline.tables):
+    with trouble_in_words(pipeline.tables), writer_lock(pipeline.tables):
         line = in_force(pipeline.tables)
         undone = [epoch.interval_id for epoch in line if epoch.kind == "process" and epoch.interval_id >= interval.id]
         if not undone:
@@ -43,7 +44,7 @@ def rewind(pipeline: Pipeline, interval: Interval) -> str:
 
 def undo(pipeline: Pipeline) -> str:
     """Take the newest rewind back, as long as nothing was done on top of it."""
-    with writer_lock(pipeline.tables):
+    with trouble_in_words(pipeline.tables), writer_lock(pipeline.tables):
         epochs = all_epochs(pipeline.tables)
         active = newest_act(epochs) if epochs else None
         if active is None or active.kind != "rewind":
@@ -58,7 +59,7 @@ def undo(pipeline: Pipeline) -> str:
 
 def adopt(pipeline: Pipeline) -> str:
     """Record that the state means what the pipeline file says now."""
-    with writer_lock(pipeline.tables):
+    with trouble_in_words(pipeline.tables), writer_lock(pipeline.tables):
         active = current_epoch(pipeline.tables)
         if active is None:
             raise OrderError("no interval was processed yet: there is no state that could mean anything else.")

@@ -10,7 +10,7 @@ from dataclasses import replace
 from rebalance.errors import RebalanceError
 from rebalance.pipeline.file import Pipeline
 from rebalance.pipeline.intervals import Interval, parse_start
-from rebalance.steps import AS_USUAL, RESULTS, Insist, steps_of
+from rebalance.steps import AS_USUAL, RESULTS, Insist, logs, steps_of
 from rebalance.steps.alerts import run_and_tell
 
 log = logging.getLogger("rebalance")
@@ -35,9 +35,11 @@ def run_interval(
                 raise
             trouble = f"{step.name}: {type(error).__name__}: {error}"
             done = f"WARNING, not planned: {type(error).__name__}: {error}"
-            if not isinstance(error, RebalanceError):
+            if logs.as_json() or not isinstance(error, RebalanceError):
                 log.warning("%s of %s failed", step.name, interval.id, exc_info=error)
-        say(f"{interval.id} {step.name:13} {time.perf_counter() - started:5.1f} s  {done}")
+        if not logs.as_json():
+            # As JSON, each step logs a line of its own.
+            say(f"{interval.id} {step.name:13} {time.perf_counter() - started:5.1f} s  {done}")
     return trouble
 
 
@@ -80,7 +82,7 @@ def next_interval(pipeline: Pipeline) -> Interval:
     """The interval to run next: the one after the last that has results."""
     from rebalance.storage.epochs import processed_ids
 
-    done = processed_ids(pipeline.tables)
+    done = processed_ids(pipeline.tables, newest=1)
     if not done:
         return pipeline.interval_at(pipeline.interval.first)
     return pipeline.interval_at(parse_start(done[-1])).shifted(1)
@@ -89,11 +91,11 @@ def next_interval(pipeline: Pipeline) -> Interval:
 def last_interval(pipeline: Pipeline) -> Interval:
     """The last interval that has events."""
     from rebalance.errors import SourceError
-    from rebalance.spark.resources import trouble_in_words
     from rebalance.spark.session import spark_session
     from rebalance.spark.source import newest_event
+    from rebalance.steps.trouble import trouble_in_words
 
-    with trouble_in_words():
+    with trouble_in_words(pipeline.tables):
         newest = newest_event(spark_session(pipeline), pipeline)
     if newest is None:
         raise SourceError(

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from rebalance.errors import StalePlanError
 from rebalance.storage import control
-from rebalance.storage.epochs import in_force
+from rebalance.storage.epochs import carried_out, current_epoch
 
 Answer = Literal["approve", "reject"]
 
@@ -41,15 +41,13 @@ def answers_to(root: str, plan_id: str, digest: str) -> list[dict[str, Any]]:
 
 def newest_open_plan(root: str) -> dict[str, Any] | None:
     """The newest plan that could still be carried out, answered or not, with the digest of its function."""
-    epochs = in_force(root)
-    if not epochs:
+    active = current_epoch(root)
+    if active is None:
         return None
-    carried_out = {epoch.plan_id for epoch in epochs if epoch.kind == "migrate"}
-    base = epochs[-1].function_version
-    plans = control.rows(root, "plans", decision="apply", base_function=base)
-    open_plans = [plan for plan in plans if plan["plan_id"] not in carried_out]
-    newest = max(open_plans, key=lambda plan: str(plan["interval_id"]), default=None)
-    return newest and {**newest, "digest": _digest(root, newest)}
+    # One that was carried out has made another function active; a rewind that brings its base back undoes that too.
+    wanted = {"decision": "apply", "base_function": active.function_version}
+    found = control.rows(root, "plans", newest=("interval_id", 1), **wanted)
+    return {**found[0], "digest": _digest(root, found[0])} if found else None
 
 
 def find_plan(root: str, plan_id: str) -> dict[str, Any]:
@@ -83,13 +81,12 @@ def answer(root: str, plan_id: str, digest: str, answer: Answer, who: str) -> No
 
 
 def _require_open(root: str, plan: dict[str, Any], answer: Answer) -> None:
-    plan_id, epochs = plan["plan_id"], in_force(root)
-    done = [epoch for epoch in epochs if epoch.kind == "migrate" and epoch.plan_id == plan_id]
-    if done:
+    plan_id, epoch = plan["plan_id"], current_epoch(root)
+    if done := carried_out(root, [plan_id]):
         raise StalePlanError(f"plan {plan_id} was carried out already, by epoch {done[-1].epoch}. {_instead(root)}")
     if answer == "reject":
         return
-    active = epochs[-1].function_version if epochs else -1
+    active = epoch.function_version if epoch else -1
     if plan["base_function"] != active:
         raise StalePlanError(
             f"plan {plan_id} was made to follow function v{plan['base_function']}, but v{active} is active. {_instead(root)}"

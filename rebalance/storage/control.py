@@ -55,9 +55,18 @@ def has_rows(root: str, table: str, interval_id: str) -> bool:
     return bool(read(root, table, columns=["interval_id"], interval_id=interval_id).num_rows)
 
 
-def read(root: str, table: str, *, columns: Sequence[str] | None = None, **where: Value | Sequence[Value]) -> pa.Table:
+def read(
+    root: str,
+    table: str,
+    *,
+    columns: Sequence[str] | None = None,
+    also: str = "",
+    newest: tuple[str, int] | None = None,
+    **where: Value | Sequence[Value],
+) -> pa.Table:
     """The rows whose columns have the wanted value, or one of several; none if the table was never written.
 
+    `also` is a further condition in SQL, and `newest` a column and how many rows with its largest values are wanted, the largest first.
     Files whose statistics rule the values out are not opened. Asked through delta-rs' own engine: Arrow's dataset reader would import
     pandas first, which takes longer than any of these reads.
     """
@@ -66,8 +75,10 @@ def read(root: str, table: str, *, columns: Sequence[str] | None = None, **where
         empty = pa.Table.from_batches([], schema=schema_of(table, key_type))
         return empty.select(list(columns)) if columns else empty
     chosen = ", ".join(f'"{column}"' for column in columns) if columns else "*"
-    wanted = " AND ".join(f'"{column}" IN ({literals(value)})' for column, value in where.items())
-    query = f"SELECT {chosen} FROM t" + (f" WHERE {wanted}" if wanted else "")
+    wanted = [f'"{column}" IN ({literals(value)})' for column, value in where.items()] + ([also] if also else [])
+    query = f"SELECT {chosen} FROM t" + (f" WHERE {' AND '.join(wanted)}" if wanted else "")
+    if newest:
+        query += f' ORDER BY "{newest[0]}" DESC LIMIT {newest[1]}'
     found = QueryBuilder().register("t", open_table(root, table)).execute(query)
     return _plain_text(pa.RecordBatchReader.from_stream(found).read_all())
 
@@ -88,11 +99,9 @@ def _key_type(root: str) -> KeyType:
     return found[-1] if found else "string"
 
 
-def rows(
-    root: str, table: str, *, columns: Sequence[str] | None = None, **where: Value | Sequence[Value]
-) -> list[dict[str, Any]]:
-    """The rows of a small table as dictionaries."""
-    table_rows = read(root, table, columns=columns, **where)
+def rows(root: str, table: str, **how: Any) -> list[dict[str, Any]]:
+    """The rows of a small table as dictionaries; what is read is said as for `read`."""
+    table_rows = read(root, table, **how)
     stamps = [f.name for f in table_rows.schema if pa.types.is_timestamp(f.type)]
     for name in stamps:
         # As numbers: Arrow would import pandas to turn its timestamps into Python's.

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from typing import Literal
+from typing import Any, Literal
 
 from rebalance.errors import OvertakenError, RebalanceError
 from rebalance.partition import PartitionFunction
@@ -50,13 +50,22 @@ class Epoch:
 
 def all_epochs(root: str) -> list[Epoch]:
     """Every epoch, oldest first."""
-    return sorted((Epoch(**row) for row in control.rows(root, "epochs")), key=lambda e: e.epoch)
+    return _read(root)
+
+
+def newest_epochs(root: str, count: int) -> list[Epoch]:
+    """The newest epochs, undone or not, oldest first."""
+    return _read(root, newest=("epoch", count))
+
+
+def epoch_of(root: str, number: int) -> Epoch | None:
+    """An epoch by its number, undone or not."""
+    return next(iter(_read(root, epoch=number)), None)
 
 
 def current_epoch(root: str) -> Epoch | None:
     """The active epoch, or None before the first interval."""
-    newest = control.largest(root, "epochs", "epoch")
-    return None if newest is None else Epoch(**control.rows(root, "epochs", epoch=newest)[-1])
+    return next(iter(newest_epochs(root, 1)), None)
 
 
 def in_force(root: str) -> list[Epoch]:
@@ -96,41 +105,42 @@ def newest_act(epochs: Sequence[Epoch]) -> Epoch:
 
 def processed(root: str, interval_id: str) -> Epoch | None:
     """The epoch that the interval's processing published, if it did and counts."""
-    return _newest_in_force(root, kind="process", interval_id=interval_id)
+    found = _in_force(root, kind="process", interval_id=interval_id)
+    return found[-1] if found else None
 
 
-def processed_ids(root: str, among: Sequence[str] | None = None) -> list[str]:
-    """The intervals whose processing counts, or those of them that are asked for, oldest first."""
-    if among is None:
-        return [epoch.interval_id for epoch in in_force(root) if epoch.kind == "process"]
-    return sorted({epoch.interval_id for epoch in _in_force(root, kind="process", interval_id=list(among))})
+def processed_ids(root: str, among: Sequence[str] | None = None, *, newest: int | None = None) -> list[str]:
+    """The intervals whose processing counts, or those of them that are asked for, or the newest so many; oldest first."""
+    asked: dict[str, Any] = {} if among is None else {"interval_id": list(among)}
+    return [epoch.interval_id for epoch in _in_force(root, newest, kind="process", **asked)]
+
+
+def skips(root: str) -> list[Epoch]:
+    """The epochs before whose intervals others were left out on purpose, as far as that counts; oldest first."""
+    return _in_force(root, also="skipped_from <> ''")
 
 
 def skipped_by(root: str, interval_id: str) -> Epoch | None:
     """The epoch whose interval was processed without this one, if it was left out on purpose and that counts."""
-    over = [epoch for epoch in in_force(root) if epoch.skipped_from and epoch.skipped_from <= interval_id]
-    return max((epoch for epoch in over if interval_id < epoch.interval_id), key=_number, default=None)
+    over = [epoch for epoch in skips(root) if epoch.skipped_from <= interval_id < epoch.interval_id]
+    return over[-1] if over else None
 
 
-def carried_out(root: str, plan_ids: Sequence[str]) -> Epoch | None:
-    """The epoch of the migration that carried out one of these plans, if one did and counts."""
-    return _newest_in_force(root, kind="migrate", plan_id=list(plan_ids)) if plan_ids else None
+def carried_out(root: str, plan_ids: Sequence[str]) -> list[Epoch]:
+    """The epochs of the migrations that carried out some of these plans, as far as they count; oldest first."""
+    return _in_force(root, kind="migrate", plan_id=list(plan_ids)) if plan_ids else []
 
 
-def _newest_in_force(root: str, **where: str | Sequence[str]) -> Epoch | None:
-    """The newest of some epochs that no rewind has undone."""
-    return max(_in_force(root, **where), key=_number, default=None)
+def _in_force(root: str, newest: int | None = None, *, also: str = "", **where: Any) -> list[Epoch]:
+    """Those of some epochs that no rewind has undone, or the newest so many of them: the rewinds tell, no other epoch is read."""
+    undone = [numbers for numbers in undone_by(_read(root, kind="rewind")) if numbers]
+    kept = [f"epoch NOT BETWEEN {numbers.start} AND {numbers.stop - 1}" for numbers in undone]
+    conditions = " AND ".join(filter(None, [also, *kept]))
+    return _read(root, also=conditions, newest=("epoch", newest) if newest else None, **where)
 
 
-def _in_force(root: str, **where: str | Sequence[str]) -> list[Epoch]:
-    """Those of some epochs that no rewind has undone: the rewinds tell, the other epochs are not read."""
-    found = [Epoch(**row) for row in control.rows(root, "epochs", **where)]
-    undone = undone_by([Epoch(**row) for row in control.rows(root, "epochs", kind="rewind")]) if found else []
-    return [epoch for epoch in found if not any(epoch.epoch in numbers for numbers in undone)]
-
-
-def _number(epoch: Epoch) -> int:
-    return epoch.epoch
+def _read(root: str, **how: Any) -> list[Epoch]:
+    return sorted((Epoch(**row) for row in control.rows(root, "epochs", **how)), key=lambda epoch: epoch.epoch)
 
 
 def undone_by(rewinds: Sequence[Epoch]) -> list[range]:

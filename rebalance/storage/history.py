@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rebalance.storage import control
-from rebalance.storage.epochs import in_force
+from rebalance.storage.epochs import carried_out, processed_ids
 
 
 @dataclass(frozen=True)
@@ -62,19 +62,18 @@ def max_over_mean(values: list[float]) -> float:
 
 def read_history(root: str, last: int | None = None) -> list[IntervalRecord]:
     """The processed intervals, oldest first; the newest `last` ones if given."""
-    epochs = in_force(root)
-    done = {epoch.interval_id for epoch in epochs if epoch.kind == "process"}
-    ids = sorted(done.intersection(control.read(root, "batches", columns=["interval_id"])["interval_id"].to_pylist()))
-    chosen = ids[-last:] if last else ids
+    done = processed_ids(root, newest=last)
+    batches = {row["interval_id"]: row for row in control.rows(root, "batches", interval_id=done)} if done else {}
+    # Maintenance removes the oldest.
+    chosen = sorted(batches)
     if not chosen:
         return []
-    batches = {row["interval_id"]: row for row in control.rows(root, "batches", interval_id=chosen)}
     stats: dict[str, list[dict[str, Any]]] = {}
     for row in sorted(control.rows(root, "channel_stats", interval_id=chosen), key=lambda row: int(row["channel"])):
         stats.setdefault(row["interval_id"], []).append(row)
     plans = _plans(root, chosen)
-    carried_out = {epoch.plan_id for epoch in epochs if epoch.kind == "migrate"}
-    return [_record(batches[i], stats.get(i, []), plans.get(i, {}), carried_out) for i in chosen]
+    applied = {epoch.plan_id for epoch in carried_out(root, [plan["plan_id"] for plan in plans.values()])}
+    return [_record(batches[i], stats.get(i, []), plans.get(i, {}), applied) for i in chosen]
 
 
 def _plans(root: str, intervals: list[str]) -> dict[str, dict[str, Any]]:
@@ -84,7 +83,7 @@ def _plans(root: str, intervals: list[str]) -> dict[str, dict[str, Any]]:
 
 
 def _record(
-    batch: dict[str, Any], stats: list[dict[str, Any]], plan: dict[str, Any], carried_out: set[str]
+    batch: dict[str, Any], stats: list[dict[str, Any]], plan: dict[str, Any], applied: set[str]
 ) -> IntervalRecord:
     before = [float(row["cost"]) for row in stats]
     return IntervalRecord(
@@ -104,5 +103,5 @@ def _record(
         moved_keys=plan.get("moved_keys", 0),
         moved_bytes=plan.get("moved_bytes", 0.0),
         moved_share=plan.get("moved_share", 0.0),
-        applied=plan.get("plan_id") in carried_out,
+        applied=plan.get("plan_id") in applied,
     )

@@ -26,7 +26,8 @@ def plans_of(root: str, interval_id: str) -> list[dict[str, Any]]:
 
 def carried_out_for(root: str, interval_id: str) -> Epoch | None:
     """The epoch of the migration that carried out a plan of this interval, if one did."""
-    return carried_out(root, [plan["plan_id"] for plan in plans_of(root, interval_id)])
+    found = carried_out(root, [plan["plan_id"] for plan in plans_of(root, interval_id)])
+    return found[-1] if found else None
 
 
 def is_stored(root: str, plan_id: str, function: PartitionFunction) -> bool:

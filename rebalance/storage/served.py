@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from rebalance.pipeline.file import Pipeline
 from rebalance.pipeline.intervals import Interval, parse_start
+from rebalance.storage import control
 from rebalance.storage.epochs import Epoch, all_epochs, before_interval, line_to, newest_act
 
 
@@ -31,8 +32,8 @@ def _newest(line: list[Epoch], keep: int | None) -> list[Epoch]:
 
 def newest_interval(pipeline: Pipeline) -> Interval | None:
     """The newest interval that was ever processed; None before the first."""
-    done = [epoch.interval_id for epoch in all_epochs(pipeline.tables) if epoch.kind == "process"]
-    return pipeline.interval_at(parse_start(max(done))) if done else None
+    newest = control.largest(pipeline.tables, "epochs", "interval_id")
+    return pipeline.interval_at(parse_start(newest)) if newest else None
 
 
 def oldest_interval(pipeline: Pipeline) -> str:

@@ -5,6 +5,8 @@ for as long as the lease says, by the watcher's own clock. Clocks are never comp
 show; only how fast they run, and a tenth of difference is allowed for. The object is never deleted, because its number goes up with every
 holder.
 
+A holder that was a process of the watcher's own machine, and has ended, is not waited for: it puts and commits nothing more.
+
 A process that was stopped for long finds its lease lost when it looks (`require`), and must look before it commits. It may be stopped again
 just then, so every commit must be one that fails if another was faster; a lease only saves them from doing so.
 """
@@ -24,6 +26,7 @@ from obstore.exceptions import AlreadyExistsError, BaseError, NotFoundError, Pre
 
 from rebalance.errors import LockedError
 from rebalance.stores.access import object_store, refusal
+from rebalance.stores.process import has_ended, own_name
 
 log = logging.getLogger("rebalance")
 
@@ -45,6 +48,8 @@ class Record:
     number: int
     #: Who has it, for people.
     holder: str
+    #: The same for processes of its machine.
+    process: str
     held: bool
     #: How long the holder may be silent.
     seconds: float
@@ -78,7 +83,8 @@ class Lease:
                 found, tag = self._read()
                 if found and found.mark != watched:
                     watched, since = found.mark, now()
-                free = found is None or not found.held or now() - since > found.seconds * _DRIFT
+                silent = now() - since > found.seconds * _DRIFT if found else False
+                free = found is None or not found.held or silent or has_ended(found.process)
                 if free and self._put(self._next(found), tag):
                     break
             except (BaseError, OSError) as error:
@@ -90,7 +96,8 @@ class Lease:
                 )
             time.sleep(min(1.0, self.seconds / 10))
         if found and found.held:
-            log.warning("%s was silent for %g s: its lease on %s is taken over", found.holder, found.seconds, self.root)
+            why = f"was silent for {found.seconds:g} s" if silent else "has ended without giving it back"
+            log.warning("%s %s: its lease on %s is taken over", found.holder, why, self.root)
         threading.Thread(target=self._keep, name="lease", daemon=True).start()
 
     def require(self) -> None:
@@ -136,7 +143,7 @@ class Lease:
 
     def _next(self, found: Record | None) -> Record:
         holder = f"process {os.getpid()} on {socket.gethostname()}"
-        return Record((found.number if found else 0) + 1, holder, held=True, seconds=self.seconds)
+        return Record((found.number if found else 0) + 1, holder, own_name(), held=True, seconds=self.seconds)
 
     def _read(self) -> tuple[Record | None, str | None]:
         try:

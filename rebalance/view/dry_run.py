@@ -52,10 +52,10 @@ def with_planning(pipeline: Pipeline, *, planner: str | None = None, theta_max: 
 
 def newest_counted(pipeline: Pipeline) -> Interval:
     """The newest interval that has statistics."""
-    counted = control.read(pipeline.tables, "interval_stats", columns=["interval_id"])["interval_id"].to_pylist()
-    if not counted:
+    newest = control.largest(pipeline.tables, "interval_stats", "interval_id")
+    if newest is None:
         raise RebalanceError("no interval has statistics yet. Run one first.")
-    return pipeline.interval_at(parse_start(max(counted)))
+    return pipeline.interval_at(parse_start(newest))
 
 
 def print_dry_run(found: DryRun, console: Console) -> None:

@@ -12,7 +12,7 @@ from rebalance.errors import RebalanceError
 from rebalance.partition import Key, PartitionFunction, Share, slots_of
 from rebalance.pipeline.file import Pipeline
 from rebalance.storage import control
-from rebalance.storage.epochs import in_force
+from rebalance.storage.epochs import carried_out
 from rebalance.storage.history import read_history
 from rebalance.storage.reader import open_tables
 from rebalance.view.words import bytes_in_words, new_table
@@ -85,12 +85,13 @@ def _as_key(text: str, function: PartitionFunction) -> Key:
 
 def _moves(root: str, key: str) -> list[KeyMove]:
     """Every move of the key that was carried out, oldest first."""
-    carried_out = {epoch.plan_id: epoch.epoch for epoch in in_force(root) if epoch.kind == "migrate"}
-    moves = [move for move in control.rows(root, "plan_moves", key=key) if move["plan_id"] in carried_out]
+    planned = control.rows(root, "plan_moves", key=key)
+    done = {epoch.plan_id: epoch.epoch for epoch in carried_out(root, [move["plan_id"] for move in planned])}
+    moves = [move for move in planned if move["plan_id"] in done]
     if not moves:
         return []
     plans = {plan["plan_id"]: plan for plan in control.rows(root, "plans", plan_id=[move["plan_id"] for move in moves])}
-    moves.sort(key=lambda move: carried_out[move["plan_id"]])
+    moves.sort(key=lambda move: done[move["plan_id"]])
     return [
         KeyMove(
             interval_id=move["interval_id"],

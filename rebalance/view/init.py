@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from dataclasses import dataclass
 from datetime import datetime
@@ -12,6 +13,8 @@ from pathlib import Path
 from rebalance.errors import ConfigError
 from rebalance.pipeline.file import Pipeline, load_pipeline, pipelines_folder
 from rebalance.pipeline.intervals import parse_length
+from rebalance.spark.jars import S3_PACKAGES
+from rebalance.stores.places import is_remote, qualified
 from rebalance.view.look import Look, Spread, look
 from rebalance.view.sql_types import columns_as_sql
 
@@ -97,12 +100,7 @@ def init(
     file = pipelines_folder() / f"{name}.toml"
     if file.exists():
         raise ConfigError(f"{file} is there already, and nothing is overwritten. Choose another name, or remove it.")
-    if "://" in source:
-        raise ConfigError(
-            f"{source} is not on this machine's disks, where tables are looked at. Make a file from a copy of some of its events, and "
-            "set source.path in it."
-        )
-    guess = make_guess(look(str(Path(source).absolute()), kind), key, time, channels)
+    guess = make_guess(look(qualified(source, Path.cwd()), kind), key, time, channels)
     text = pipeline_text(name, guess)
     file.parent.mkdir(parents=True, exist_ok=True)
     with file.open("x", encoding="utf-8") as new:
@@ -199,7 +197,7 @@ def pipeline_text(name: str, guess: Guess) -> str:
     others = "\n".join(f"#   {_about(spread)}" for spread in guess.spreads if spread.column != guess.key)
     return f"""\
 # Made by `rebalance init` from a look at the table. {looked}
-# What was guessed is explained where it stands; what is not here has its default (rebalance/pipeline/sections.py has every knob).
+# What was guessed is explained where it stands; what is not here has its default (the modules of rebalance/pipeline have every knob).
 
 # The DAG is rebalance_<name>.
 name = {_quoted(name)}
@@ -244,7 +242,27 @@ count = {guess.channels}
 mode = "shadow"
 # A plan is made when a channel's load is more than this share off its fair load.
 theta_max = 0.08
-"""
+{_spark(found.path)}"""
+
+
+def _spark(path: str) -> str:
+    """What Spark needs to read from an object store. Credentials are not written down: they stay in the environment."""
+    scheme, listed = (
+        path.partition("://")[0] if is_remote(path) else "",
+        "\n".join(f"    {_quoted(jar)}," for jar in S3_PACKAGES),
+    )
+    if scheme != "s3a":
+        return (
+            f"\n# Spark needs the jars of {scheme}:// too (spark.packages): docs/object_stores.md.\n" if scheme else ""
+        )
+    said = f"\n[spark]\n# The jars that Spark needs for S3, fetched once (docs/object_stores.md).\npackages = [\n{listed}\n]\n"
+    if os.environ.get("AWS_ENDPOINT_URL"):
+        # Most stores that are not Amazon's know no names of hosts for buckets.
+        said += (
+            "\n[spark.settings]\n# AWS_ENDPOINT_URL names a store that is not Amazon's: it and the keys stay in the environment.\n"
+            '"spark.hadoop.fs.s3a.path.style.access" = "true"\n'
+        )
+    return said
 
 
 def _about(spread: Spread) -> str:

@@ -12,7 +12,7 @@ from rich.table import Table
 
 from rebalance.pipeline.file import Pipeline
 from rebalance.storage import control
-from rebalance.storage.epochs import Epoch, all_epochs
+from rebalance.storage.epochs import Epoch, newest_epochs
 from rebalance.storage.history import IntervalRecord, read_history
 from rebalance.storage.schemas import SCHEMAS
 from rebalance.view.words import bytes_in_words, new_table
@@ -46,7 +46,7 @@ def inspect(pipeline: Pipeline) -> Inspection:
     root = pipeline.tables
     tables = {name: _info(root, name) if control.exists(root, name) else None for name in SCHEMAS}
     newest = read_history(root, last=1)
-    return Inspection(root, tables, all_epochs(root)[-_EPOCHS:], newest[-1] if newest else None)
+    return Inspection(root, tables, newest_epochs(root, _EPOCHS), newest[-1] if newest else None)
 
 
 def _info(root: str, table: str) -> DeltaInfo:

@@ -5,11 +5,9 @@ Of a large table only a sample is read: the first rows of files that lie evenly 
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,14 +18,15 @@ import pyarrow.dataset as ds
 from rebalance.errors import ConfigError
 from rebalance.partition import KeyType, PartitionFunction, consistent_ring
 from rebalance.storage.history import max_over_mean
+from rebalance.stores.access import refusal
+from rebalance.stores.places import is_remote
+from rebalance.view.found_files import Files, check_place, dataset_of, files_of, format_of
 
 #: Rows to look at, and files to take them from.
 MOST_ROWS = 1_000_000
 MOST_FILES = 64
 #: Text files of up to so many bytes are read as a whole; they do not say how many rows they have.
 MOST_TEXT = 100_000_000
-#: How files are called, by format.
-SUFFIXES = {"parquet": (".parquet",), "csv": (".csv", ".csv.gz"), "json": (".json", ".jsonl", ".ndjson")}
 
 
 @dataclass(frozen=True)
@@ -115,79 +114,34 @@ class Look:
 
 
 def look(path: str, kind: str | None = None) -> Look:
-    """Look at the table in a folder, or at a file."""
-    found = kind or format_of(path)
+    """Look at the table in a folder, or at a file, on a disk or an object store."""
+    check_place(path)
+    found = kind or ""
     try:
-        files = _files(path, found)
-        if not files:
+        found = kind or format_of(path)
+        files = files_of(path, found)
+        if not files.names:
             raise ConfigError(
                 f"there are no {found} files in {path}. Name the format with --format, or another --source."
             )
-        table = _delta_files(path, files) if found == "delta" else ds.dataset(files, format=found, partitioning="hive")
+        table = dataset_of(path, found, files)
         rows = table.count_rows() if found in ("delta", "parquet") else None
         sample = _sample(table, files, rows)
     except (OSError, pa.ArrowException) as error:
-        raise ConfigError(f"{path} cannot be read as {found}: {str(error).splitlines()[0]}") from None
+        if is_remote(path) and isinstance(error, OSError):
+            raise refusal(path, error) from None
+        raise ConfigError(f"{path} cannot be read as {found or 'a table'}: {str(error).splitlines()[0]}") from None
     if not sample.num_rows:
         raise ConfigError(f"there are no rows in {path} to look at.")
-    whole = rows is None and sum(map(os.path.getsize, files)) <= MOST_TEXT
-    return Look(path, found, table.schema, sample, sample.num_rows if whole else rows, len(files))
+    whole = rows is None and files.bytes <= MOST_TEXT
+    return Look(path, found, table.schema, sample, sample.num_rows if whole else rows, len(files.names))
 
 
-def format_of(path: str) -> str:
-    """The format of a table, by what lies in its folder."""
-    folder = Path(path)
-    if not folder.exists():
-        raise ConfigError(
-            f"there is nothing at {path}. A table is looked at on this machine's disks: give its folder or file."
-        )
-    if (folder / "_delta_log").is_dir():
-        return "delta"
-    counts = {name: len(_files(path, name)) for name in SUFFIXES}
-    best = max(counts, key=lambda name: counts[name])
-    if not counts[best]:
-        raise ConfigError(
-            f"{path} has neither a _delta_log nor files that end in {', '.join(sum(SUFFIXES.values(), ()))}. Name the format with --format."
-        )
-    return best
-
-
-def _files(path: str, kind: str) -> list[str]:
-    """The table's files in the order of their names, which is often that of time."""
-    if kind == "delta":
-        from deltalake import DeltaTable
-        from deltalake.exceptions import DeltaError
-
-        try:
-            return sorted(DeltaTable(path).file_uris())
-        except DeltaError as error:
-            raise ConfigError(f"{path} cannot be read as a Delta table: {str(error).splitlines()[0]}") from None
-    if Path(path).is_file():
-        return [path] if path.endswith(SUFFIXES[kind]) else []
-    # As Spark does, what begins with a dot or an underscore is left out.
-    return sorted(
-        str(file)
-        for file in Path(path).rglob("*")
-        if file.name.endswith(SUFFIXES[kind])
-        and not any(part.startswith((".", "_")) for part in file.relative_to(path).parts)
-    )
-
-
-def _delta_files(path: str, files: list[str]) -> Any:
-    """A Delta table's files with the table's own types, also of columns that only stand in the names of folders."""
-    from deltalake import DeltaTable
-
-    table = DeltaTable(path)
-    schema = pa.schema(table.schema().to_arrow())
-    folders = pa.schema([schema.field(name) for name in table.metadata().partition_columns])
-    return ds.dataset(files, schema=schema, format="parquet", partitioning=ds.partitioning(folders, flavor="hive"))
-
-
-def _sample(table: Any, files: list[str], rows: int | None) -> pa.Table:
+def _sample(table: Any, files: Files, rows: int | None) -> pa.Table:
     """All rows, or the first ones of files that lie evenly over all of them, the first and the last included."""
     if rows is not None and rows <= MOST_ROWS:
         return table.to_table()
-    if rows is None and sum(map(os.path.getsize, files)) <= MOST_TEXT:
+    if rows is None and files.bytes <= MOST_TEXT:
         return table.to_table()
     parts = list(table.get_fragments())
     chosen = [parts[i] for i in np.unique(np.linspace(0, len(parts) - 1, min(MOST_FILES, len(parts))).astype(int))]

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from rebalance.pipeline.file import Pipeline
-from rebalance.storage.epochs import Epoch, in_force
+from rebalance.storage.epochs import Epoch, skips
 from rebalance.storage.history import IntervalRecord, read_history
 from rebalance.storage.late import Late, advice, late_up_to
 from rebalance.storage.quarantine import in_words, quarantined
@@ -53,8 +53,7 @@ def status(pipeline: Pipeline, last: int) -> Status:
     root = pipeline.tables
     opened, history = open_tables(root), read_history(root, last)
     bad = quarantined(root, [record.interval_id for record in history])
-    skips = [epoch for epoch in in_force(root) if epoch.skipped_from]
-    return Status(pipeline, opened, history, skips, bad, late_up_to(root, opened.epoch.interval_id))
+    return Status(pipeline, opened, history, skips(root), bad, late_up_to(root, opened.epoch.interval_id))
 
 
 def print_status(found: Status, console: Console) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, datetime
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 from zlib import crc32
@@ -98,6 +99,24 @@ def test_a_rewind_by_airflow_takes_an_interval_and_can_be_taken_back(airflow: An
     for conf in ({}, {"to": FIRST.id, "undo": True}, {"to": "20300101T0000Z"}, {"undo": True}):
         assert run(airflow, dag_id, conf)[0] == ("success" if conf == {"undo": True} else "failed")
         assert len(all_epochs(pipeline.tables)) == len(before) + (conf == {"undo": True})
+
+
+def test_a_damaged_table_is_named_by_the_tasks_and_not_tried_again(pipeline: Pipeline) -> None:
+    from airflow.sdk.exceptions import AirflowFailException
+
+    from rebalance.airflow.tasks import run_task
+    from rebalance.airflow.upkeep import run_maintain, run_rewind
+
+    entry = sorted(Path(pipeline.tables, "epochs", "_delta_log").glob("*.json"))[-1]
+    entry.write_bytes(entry.read_bytes()[: entry.stat().st_size // 2])
+    file = str(pipeline.file)
+    named = r"DamagedError: the log of the table \S+/epochs cannot be read"
+    with pytest.raises(AirflowFailException, match=named):
+        run_maintain(file)
+    with pytest.raises(AirflowFailException, match=named):
+        run_rewind(file, {"to": FIRST.id, "undo": False})
+    with pytest.raises(AirflowFailException, match=named):
+        run_task("make_plan", file, FIRST.start, FIRST.end)
 
 
 def test_the_form_refuses_what_is_no_interval(airflow: Any, pipeline: Pipeline) -> None:

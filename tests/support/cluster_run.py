@@ -20,9 +20,9 @@ from rebalance.errors import EnvironmentMissingError
 from rebalance.pipeline.file import Pipeline, load_pipeline
 from rebalance.pipeline.intervals import parse_start
 from rebalance.spark import small_move
-from rebalance.spark.resources import trouble_in_words
 from rebalance.spark.session import spark_session
 from rebalance.steps import STEPS
+from rebalance.steps.trouble import trouble_in_words
 from tests.support.cluster import Cluster
 from tests.support.cluster_kills import Killer
 from tests.support.world import first_interval
@@ -94,7 +94,7 @@ def after_an_end(pipeline: Pipeline) -> str:
     spark, said = spark_session(pipeline), ""
     context()._jsc.sc().stop()
     try:
-        with trouble_in_words():
+        with trouble_in_words(pipeline.tables):
             spark.range(3).count()
     except EnvironmentMissingError as error:
         said = str(error)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from rebalance.simulate.workload import Workload
 from rebalance.steps import STEPS, run_step
 from rebalance.storage import control
 from rebalance.storage.schemas import SCHEMAS, schema_of
+from tests.support.logged import json_lines
 
 LATEST_MATCH = """
 [operator]
@@ -87,6 +88,8 @@ class Stages:
 
     pipeline: Pipeline
     folder: Path
+    #: What the steps have logged, as JSON.
+    lines: list[dict[str, Any]] = field(default_factory=list)
 
     def keep(self, stage: str, pipeline: Pipeline | None = None) -> None:
         """Remember the tables as they are now."""
@@ -103,12 +106,13 @@ class Stages:
 
 def run_in_stages(pipeline: Pipeline, folder: Path, intervals: int) -> Stages:
     """Take the intervals through all verbs; the stages are those before each verb, "0 make_plan" for one, and "done"."""
-    stages = Stages(pipeline, folder)
-    for number in range(intervals):
-        for step in STEPS:
-            Path(pipeline.tables).mkdir(exist_ok=True)
-            stages.keep(f"{number} {step.name}")
-            run_step(step.name, pipeline, first_interval(pipeline).shifted(number))
+    with json_lines() as lines:
+        stages = Stages(pipeline, folder, lines)
+        for number in range(intervals):
+            for step in STEPS:
+                Path(pipeline.tables).mkdir(exist_ok=True)
+                stages.keep(f"{number} {step.name}")
+                run_step(step.name, pipeline, first_interval(pipeline).shifted(number))
     stages.keep("done")
     return stages
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from rebalance.airflow.page import describe
-from rebalance.errors import ConfigError, QualityError, SourceError
+from rebalance.errors import ConfigError, NotClosedError, QualityError, SourceError
 from rebalance.pipeline.file import Pipeline, load_pipeline
 from rebalance.steps.alerts import Alert, tell
 from rebalance.storage.late import compare
@@ -64,6 +64,12 @@ def test_a_failed_step_is_posted_as_json_with_a_text_for_people(pipeline: Pipeli
         }
     ]
     assert kinds(tell(pipeline, interval, "check_quality", QualityError("too many rows"))) == ["quality_failed"]
+
+
+def test_an_interval_that_was_asked_for_too_early_is_no_failed_step(pipeline: Pipeline, hook: Webhook) -> None:
+    interval = pipeline.interval_at(pipeline.interval.first)
+    assert tell(pipeline, interval, "collect_stats", NotClosedError("60 s are missing")) == []
+    assert hook.posted == []
 
 
 def test_a_refused_plan_is_alerted_and_one_that_is_kept_or_applied_is_not(pipeline: Pipeline, hook: Webhook) -> None:

@@ -83,7 +83,7 @@ def test_the_highest_epoch_is_the_active_one(tmp_path: Path) -> None:
     assert current_epoch(root) == after
     assert [epoch.epoch for epoch in all_epochs(root)] == [0, 1]
     assert (processed(root, "a"), processed(root, "b")) == (after, None)
-    assert (carried_out(root, ["a plan"]), carried_out(root, [])) == (None, None)
+    assert (carried_out(root, ["a plan"]), carried_out(root, [])) == ([], [])
     assert (datetime.now(UTC) - after.published_at).total_seconds() < 60
     assert open_tables(root).epoch == after
     assert open_tables(root, epoch=0).epoch == start

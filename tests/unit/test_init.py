@@ -14,12 +14,15 @@ import pytest
 from deltalake import write_deltalake
 
 from rebalance.cli import main
-from rebalance.errors import ConfigError
+from rebalance.errors import ConfigError, StoreError
 from rebalance.pipeline.file import load_pipeline
+from rebalance.spark.jars import S3_PACKAGES
 from rebalance.storage.history import max_over_mean
 from rebalance.view import look as looking
+from rebalance.view.found_files import format_of
 from rebalance.view.init import init
-from rebalance.view.look import format_of, look
+from rebalance.view.look import look
+from tests.support.s3 import BUCKET, S3, SECRET
 
 START = datetime(2026, 3, 1, 10, 20, tzinfo=UTC)
 
@@ -169,18 +172,70 @@ def test_what_cannot_be_guessed_says_what_there_is_and_leaves_no_file(
     [
         (["Shop", "--source", "orders"], "cannot be a pipeline's name"),
         (["shop", "--source", "nowhere"], "there is nothing at"),
-        (["shop", "--source", "s3://bucket/orders"], "is not on this machine's disks"),
+        (["shop", "--source", "s3://bucket/orders"], "Write s3a://bucket/orders"),
+        (
+            ["shop", "--source", "hdfs://name:8020/orders"],
+            "looked at on this machine's disks and on s3a://, abfss://, gs://",
+        ),
         (["shop", "--source", "orders", "--channels", "0"], "there must be at least one"),
         (["shop", "--source", "orders", "--format", "csv"], "there are no csv files in"),
         (["shop", "--source", "orders", "--format", "delta"], "cannot be read as a Delta table"),
     ],
-    ids=["name", "nowhere", "object store", "no channels", "other format", "not delta"],
+    ids=["name", "nowhere", "another name", "no store", "no channels", "other format", "not delta"],
 )
 def test_what_cannot_be_looked_at_is_said_in_a_line(
     place: Path, arguments: list[str], complaint: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["init", *arguments]) == 2
     assert complaint in capsys.readouterr().err
+
+
+@pytest.fixture
+def store(s3: S3, monkeypatch: pytest.MonkeyPatch) -> S3:
+    """A store that only the environment knows of."""
+    for name, value in s3.options.items():
+        monkeypatch.setenv(name, value)
+    return s3
+
+
+def put(store: S3, name: str, file: Path) -> str:
+    store.client().upload_file(str(file), BUCKET, name)
+    return f"s3a://{BUCKET}/{name}"
+
+
+@pytest.mark.parametrize("kind", ["parquet", "csv", "delta"])
+def test_a_table_on_an_object_store_is_looked_at_as_on_a_disk(place: Path, store: S3, kind: str) -> None:
+    place_there = f"s3a://{BUCKET}/init/{kind}"
+    if kind == "delta":
+        write_deltalake(str(place / "table"), events(), partition_by=["shop"])
+        write_deltalake(place_there, events(), partition_by=["shop"], storage_options=store.options)
+        here = str(place / "table")
+    elif kind == "csv":
+        pyarrow.csv.write_csv(events(), place / "events.csv")
+        here, place_there = str(place / "events.csv"), put(store, "init/events.csv", place / "events.csv")
+    else:
+        here = "orders"
+        put(store, "init/parquet/a.parquet", place / "orders" / "a.parquet")
+        put(store, "init/parquet/_temporary/a.parquet", place / "orders" / "a.parquet")
+    there, local = init("there", place_there)[0], init("here", here)[0]
+    assert (there.source.path, there.source.format) == (place_there, kind)
+    assert (there.source.key, there.interval, there.channels) == (local.source.key, local.interval, local.channels)
+    assert (there.spark.packages, local.spark.packages) == (S3_PACKAGES, ())
+    text = there.file.read_text()
+    assert f"All 600 rows of {3 if kind == 'delta' else 1} files were looked at." in text
+    assert SECRET not in text
+    assert "path.style.access" in text
+
+
+def test_a_store_or_a_folder_that_is_not_there_is_said_without_a_word_of_the_request(place: Path, store: S3) -> None:
+    with pytest.raises(StoreError, match="it answers NoSuchBucket") as refused:
+        init("shop", "s3a://no-such-bucket/orders")
+    assert SECRET not in str(refused.value)
+    with pytest.raises(ConfigError, match=f"there is nothing at s3a://{BUCKET}/init/nowhere"):
+        init("shop", f"s3a://{BUCKET}/init/nowhere")
+    with pytest.raises(ConfigError, match="there are no csv files in"):
+        init("shop", f"s3a://{BUCKET}/init/nowhere", kind="csv")
+    assert not list((place / "pipelines").iterdir())
 
 
 def test_odd_names_of_columns_and_folders_make_a_file_that_loads(place: Path) -> None:

@@ -21,6 +21,7 @@ from rebalance.storage.epochs import all_epochs
 from rebalance.stores import lease as leases
 from rebalance.stores.lease import NAME, Lease
 from rebalance.stores.places import remember
+from rebalance.stores.process import has_ended, own_name
 from tests.support.budget import cases
 from tests.support.s3 import BUCKET, S3
 
@@ -49,11 +50,14 @@ import json, sys
 from rebalance.errors import LockedError
 from rebalance.storage import control, lock
 from rebalance.storage.epochs import publish
+from rebalance.stores import lease
 from rebalance.stores.places import remember
 
-root, settings, seconds = sys.argv[1:]
+root, settings, seconds, *elsewhere = sys.argv[1:]
 remember(root, json.loads(settings))
 lock.LEASE_SECONDS = float(seconds)
+if elsewhere:
+    lease.own_name = lambda: elsewhere[0]
 row = {"interval_id": "sleeper", "function_version": 0, "rows": 1, "seconds": 0.0}
 with lock.writer_lock(root):
     print("holds", flush=True)
@@ -171,12 +175,12 @@ def test_processes_that_race_for_the_lock_have_it_one_at_a_time(
     assert (int(file.read_text()), record(s3, root)["number"]) == (3 * times, 3 * times)
 
 
-@pytest.mark.parametrize("end", ["stopped", "killed"])
+@pytest.mark.parametrize("end", ["stopped", "killed elsewhere"])
 def test_a_holder_that_is_silent_for_too_long_is_succeeded_and_commits_nothing_afterwards(
     s3: S3, root: str, start: Callable[..., subprocess.Popen[str]], end: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(lock, "LEASE_SECONDS", SECONDS)
-    sleeper = start(SLEEPER, str(SECONDS))
+    sleeper = start(SLEEPER, str(SECONDS), *(["another machine/1/1"] if end == "killed elsewhere" else []))
     assert sleeper.stdout
     assert sleeper.stdout.readline() == "holds\n"
     sleeper.send_signal(signal.SIGSTOP if end == "stopped" else signal.SIGKILL)
@@ -193,3 +197,30 @@ def test_a_holder_that_is_silent_for_too_long_is_succeeded_and_commits_nothing_a
     sleeper.wait(timeout=60)
     assert sorted(row["interval_id"] for row in control.rows(root, "batches")) == ["a", "b"]
     assert (all_epochs(root), record(s3, root)["number"]) == ([], 2)
+
+
+def test_a_holder_that_was_killed_on_this_machine_is_succeeded_without_waiting_for_its_lease(
+    s3: S3, root: str, start: Callable[..., subprocess.Popen[str]], caplog: pytest.LogCaptureFixture
+) -> None:
+    sleeper = start(SLEEPER, "600")
+    assert sleeper.stdout
+    assert sleeper.stdout.readline() == "holds\n"
+    with pytest.raises(LockedError, match=f"process {sleeper.pid} on"):
+        Lease(root, SECONDS).acquire(patience=0)
+    sleeper.kill()
+    # Much less than the lease; it is not collected yet, so its number is still there.
+    with lock.writer_lock(root, patience=60):
+        assert record(s3, root)["number"] == 2
+    assert "has ended without giving it back" in caplog.text
+
+
+def test_only_a_process_that_ran_here_and_does_no_more_is_known_to_have_ended() -> None:
+    machine, pid, began = own_name().split("/")
+    assert int(pid) == os.getpid()
+    assert not has_ended(own_name())
+    assert has_ended(f"{machine}/{pid}/{int(began) - 1}"), "another process had the number before"
+    child = subprocess.Popen([sys.executable, "-c", ""])
+    child.wait()
+    assert has_ended(f"{machine}/{child.pid}/{began}")
+    assert not has_ended(f"another{machine}/{child.pid}/{began}")
+    assert not has_ended("")

@@ -1,6 +1,6 @@
-"""Trouble with storage in words: a full disk, a root that cannot be written, files that are cut off.
+"""Trouble in words: what Spark, delta-rs and the operating system say in the middle of a stack trace, as an error that names the way out.
 
-Spark, delta-rs and the operating system each say it in their own way, in the middle of a stack trace or without the name of the table.
+Every entry works within `trouble_in_words`: the steps, what a person does to the past, maintenance, the command line and Airflow's tasks.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from rebalance.errors import DamagedError, EnvironmentMissingError, RebalanceError
+from rebalance.errors import DamagedError, EnvironmentMissingError, RebalanceError, extras_named
+from rebalance.spark import resources
 from rebalance.storage import control
 from rebalance.storage.schemas import SCHEMAS
 
@@ -22,20 +23,38 @@ _NOTHING_PUBLISHED = "What this step was doing counts for nothing; what was publ
 
 
 @contextmanager
-def storage_in_words(root: str) -> Iterator[None]:
-    """Trouble with storage inside is raised as an error that names the thing and the way out; any other as it is."""
+def trouble_in_words(root: str) -> Iterator[None]:
+    """Trouble inside, with a pipeline's tables at this root, is raised as an error of ours where its cause is known; any other as it is.
+
+    One may lie within another: what is in words already stays so.
+    """
+    resources.forget()
     try:
-        yield
-    except RebalanceError:
+        with extras_named():
+            yield
+    except EnvironmentMissingError:
         raise
     except Exception as error:
-        found = _in_words(error, root)
+        found = _of_a_cluster() or (None if isinstance(error, RebalanceError) else _of_storage(error, root))
         if found is None:
             raise
         raise found from error
 
 
-def _in_words(error: Exception, root: str) -> RebalanceError | None:
+def _of_a_cluster() -> RebalanceError | None:
+    """What a cluster did to our jobs: that it had nothing for them, or that it ended them."""
+    if given_up := resources.given_up():
+        return EnvironmentMissingError(given_up)
+    if resources.has_ended():
+        return EnvironmentMissingError(
+            "Spark's master has ended this application, or could not be reached: Spark's own lines in the log say which. "
+            "Check spark.master, and look at the master's own page. The step can be run again."
+        )
+    return None
+
+
+def _of_storage(error: Exception, root: str) -> RebalanceError | None:
+    """A full disk, a root that cannot be written, files that are cut off."""
     text = str(error)
     if "No space left on device" in text or "Disk quota exceeded" in text:
         return EnvironmentMissingError(
