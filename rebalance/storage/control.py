@@ -60,13 +60,15 @@ def read(
     table: str,
     *,
     columns: Sequence[str] | None = None,
+    between: Sequence[str] | None = None,
     also: str = "",
     newest: tuple[str, int] | None = None,
     **where: Value | Sequence[Value],
 ) -> pa.Table:
     """The rows whose columns have the wanted value, or one of several; none if the table was never written.
 
-    `also` is a further condition in SQL, and `newest` a column and how many rows with its largest values are wanted, the largest first.
+    `between` are the first and the last interval that are wanted, `also` is a further condition in SQL, and `newest` a column and how many
+    rows with its largest values are wanted, the largest first.
     Files whose statistics rule the values out are not opened. Asked through delta-rs' own engine: Arrow's dataset reader would import
     pandas first, which takes longer than any of these reads.
     """
@@ -76,6 +78,8 @@ def read(
         return empty.select(list(columns)) if columns else empty
     chosen = ", ".join(f'"{column}"' for column in columns) if columns else "*"
     wanted = [f'"{column}" IN ({literals(value)})' for column, value in where.items()] + ([also] if also else [])
+    if between:
+        wanted.append(f"interval_id BETWEEN {literals(between[0])} AND {literals(between[1])}")
     query = f"SELECT {chosen} FROM t" + (f" WHERE {' AND '.join(wanted)}" if wanted else "")
     if newest:
         query += f' ORDER BY "{newest[0]}" DESC LIMIT {newest[1]}'

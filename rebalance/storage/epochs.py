@@ -132,11 +132,15 @@ def carried_out(root: str, plan_ids: Sequence[str]) -> list[Epoch]:
 
 
 def _in_force(root: str, newest: int | None = None, *, also: str = "", **where: Any) -> list[Epoch]:
-    """Those of some epochs that no rewind has undone, or the newest so many of them: the rewinds tell, no other epoch is read."""
+    """Those of some epochs that no rewind has undone, or the newest so many of them."""
+    return _read(root, also=that_count(root, also), newest=("epoch", newest) if newest else None, **where)
+
+
+def that_count(root: str, also: str = "") -> str:
+    """A condition for epochs that no rewind has undone, and a further one: the rewinds tell, no other epoch is read."""
     undone = [numbers for numbers in undone_by(_read(root, kind="rewind")) if numbers]
     kept = [f"epoch NOT BETWEEN {numbers.start} AND {numbers.stop - 1}" for numbers in undone]
-    conditions = " AND ".join(filter(None, [also, *kept]))
-    return _read(root, also=conditions, newest=("epoch", newest) if newest else None, **where)
+    return " AND ".join(filter(None, [also, *kept]))
 
 
 def _read(root: str, **how: Any) -> list[Epoch]:
