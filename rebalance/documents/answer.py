@@ -6,7 +6,6 @@ from rebalance.documents.plain import Document, document
 from rebalance.documents.planned import plan_of
 from rebalance.pipeline.file import Pipeline
 from rebalance.storage.approvals import Answer, answer, find_plan, pending, plan_in_words
-from rebalance.storage.history import read_past
 
 
 @document
@@ -20,7 +19,7 @@ def answer_plan(pipeline: Pipeline, plan_id: str | None, given: Answer, who: str
     answer(root, plan["plan_id"], plan["digest"], given, who)
     return {
         "name": pipeline.name,
-        "plan": plan_of(pipeline, plan, read_past(root)),
+        "plan": plan_of(pipeline, plan),
         "words": plan_in_words(plan),
         "said": f"{'Approved' if given == 'approve' else 'Rejected'} by {who}. {_what_follows(pipeline, given)}",
     }

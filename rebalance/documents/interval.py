@@ -107,7 +107,7 @@ class _Interval:
                 for name in ("hash", "before", "planned", "reached")
                 for loads in [getattr(channels, name)]
             },
-            "plan": self.plan and plan_of(self.pipeline, self.plan, self.past),
+            "plan": self.plan and plan_of(self.pipeline, self.plan),
             **moves_of(self.root, self.plan["plan_id"] if self.plan else None),
             "quality": self._quality(),
             "steps": self._steps(),

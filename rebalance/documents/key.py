@@ -12,7 +12,8 @@ from rebalance.partition import Key, PartitionFunction, slots_of
 from rebalance.pipeline.file import Pipeline
 from rebalance.pipeline.intervals import parse_start
 from rebalance.storage import control
-from rebalance.storage.history import IntervalRecord, Past, read_past, records
+from rebalance.storage.epochs import carried_out
+from rebalance.storage.history import IntervalRecord, read_history
 from rebalance.storage.reader import open_tables
 
 _HISTORY = ("id", "start", "tuples", "cost", "share", "channel", "held_bytes")
@@ -22,7 +23,7 @@ _HISTORY = ("id", "start", "tuples", "cost", "share", "channel", "held_bytes")
 def key_document(pipeline: Pipeline, key_text: str, last: int = 24) -> Document:
     """Everything that is known of a key, given as it stands in the source, with its last processed intervals."""
     root, function = pipeline.tables, open_tables(pipeline.tables).function
-    key, past = _as_key(key_text, function), read_past(pipeline.tables)
+    key = _as_key(key_text, function)
     slot = int(slots_of([key], function.key_type)[0])
     found: Document = {
         "name": pipeline.name,
@@ -32,8 +33,8 @@ def key_document(pipeline: Pipeline, key_text: str, last: int = 24) -> Document:
         "ring_channel": int(function.slots[slot]),
         "has_route": key in function.routes,
         "shares": [{"channel": share.channel, "share": share.share} for share in function.splits.get(key, ())],
-        "moves": _moves(root, str(key), past),
-        "history": _history(root, key, slot, records(root, past, past.intervals[-last:])),
+        "moves": _moves(root, str(key)),
+        "history": _history(root, key, slot, read_history(root, last)),
     }
     return {**found, "why": " ".join(_why(found))}
 
@@ -47,14 +48,16 @@ def _as_key(text: str, function: PartitionFunction) -> Key:
         raise RebalanceError(f"{text!r} is not a key of this pipeline: its keys are integers.") from None
 
 
-def _moves(root: str, key: str, past: Past) -> list[Document]:
+def _moves(root: str, key: str) -> list[Document]:
     """Every move of the key that was carried out, oldest first, with what the key was like then and why its plan was made."""
-    moves = [move for move in control.rows(root, "plan_moves", key=key) if move["plan_id"] in past.carried_out]
+    planned = control.rows(root, "plan_moves", key=key)
+    done = {epoch.plan_id: epoch.epoch for epoch in carried_out(root, [move["plan_id"] for move in planned])}
+    moves = [move for move in planned if move["plan_id"] in done]
     if not moves:
         return []
     columns, ids = ["plan_id", "planner", "reason"], [move["plan_id"] for move in moves]
     plans = {plan["plan_id"]: plan for plan in control.rows(root, "plans", columns=columns, plan_id=ids)}
-    moves.sort(key=lambda move: past.carried_out[move["plan_id"]])
+    moves.sort(key=lambda move: done[move["plan_id"]])
     return [
         {
             "interval": move["interval_id"],

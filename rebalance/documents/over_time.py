@@ -6,7 +6,9 @@ from rebalance.documents.overview import card, measured
 from rebalance.documents.plain import Document, document
 from rebalance.pipeline.file import Pipeline
 from rebalance.pipeline.intervals import parse_start
-from rebalance.storage.history import IntervalRecord, read_past, records
+from rebalance.storage import control
+from rebalance.storage.epochs import that_count
+from rebalance.storage.history import IntervalRecord, read_history
 from rebalance.storage.late import late_up_to
 
 _COLUMNS = (
@@ -31,14 +33,13 @@ _COLUMNS = (
 @document
 def pipeline_over_time(pipeline: Pipeline, last: int = 1000) -> Document:
     """The newest `last` intervals, oldest first, in lists of equal length; `total` is how many were processed in all."""
-    root, past = pipeline.tables, read_past(pipeline.tables)
-    found = records(root, past, past.intervals[-last:])
-    late = {one.interval_id: one.late for one in late_up_to(root, past.intervals[-1])} if found else {}
+    root, found = pipeline.tables, read_history(pipeline.tables, last)
+    late = {one.interval_id: one.late for one in late_up_to(root, found[-1].interval_id)} if found else {}
     rows = [{**_row(record), "late": late.get(record.interval_id, 0)} for record in found]
     return {
         "card": card(pipeline),
         "limit": 1 + pipeline.planning.theta_max,
-        "total": len(past.intervals),
+        "total": control.count(root, "epochs", also=that_count(root), kind="process"),
         "intervals": {column: [row[column] for row in rows] for column in _COLUMNS},
     }
 

@@ -53,7 +53,7 @@ def _nothing(pipeline: Pipeline) -> Document:
 
 @document
 def _read(pipeline: Pipeline) -> Document:
-    past, nothing = read_past(pipeline.tables), _nothing(pipeline)
+    past, nothing = read_past(pipeline.tables, pipeline.alerts.imbalance_intervals), _nothing(pipeline)
     none = {"moved_keys": 0, "moved_bytes": 0.0, "failed_checks": 0, "warned_checks": 0, "late": 0, "quarantined": 0}
     if not past.intervals:
         return nothing | none
@@ -73,8 +73,7 @@ class _Newest:
 
     def __init__(self, pipeline: Pipeline, past: Past) -> None:
         root, self.pipeline, self.id = pipeline.tables, pipeline, past.intervals[-1]
-        streak = pipeline.alerts.imbalance_intervals
-        self.records = records(root, past, past.intervals[-streak:])
+        self.records = records(root, past, past.intervals)
         found = self.records[-1:]
         self.record: IntervalRecord | None = found[0] if found and found[0].interval_id == self.id else None
         columns = ["expectation", "success", "severity"]

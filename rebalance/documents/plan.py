@@ -12,23 +12,21 @@ from rebalance.errors import RebalanceError
 from rebalance.pipeline.file import Pipeline
 from rebalance.planning.exact import clearly_less
 from rebalance.storage import control
-from rebalance.storage.history import read_past
 from rebalance.storage.plans import plans_of
 
 
 @document
 def plan_document(pipeline: Pipeline, plan_id: str | None = None) -> Document:
     """A plan by its name, or the newest one."""
-    root, past = pipeline.tables, read_past(pipeline.tables)
     row = _newest(pipeline) if plan_id is None else _named(pipeline, plan_id)
-    plan = plan_of(pipeline, row, past)
+    plan = plan_of(pipeline, row)
     return {
         "name": pipeline.name,
         **plan,
         "interval": row["interval_id"],
         "base_function": row["base_function"],
         "considered": list(_considered(pipeline, row, plan)),
-        **moves_of(root, row["plan_id"]),
+        **moves_of(pipeline.tables, row["plan_id"]),
     }
 
 

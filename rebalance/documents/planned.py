@@ -12,7 +12,7 @@ from rebalance.documents.words import certificate
 from rebalance.pipeline.file import Pipeline
 from rebalance.storage import control
 from rebalance.storage.approvals import answers_to, pending
-from rebalance.storage.history import Past
+from rebalance.storage.epochs import carried_out
 
 #: So many moves are listed one by one, the heaviest.
 LISTED = 500
@@ -22,7 +22,7 @@ _AS_STORED = (
 )
 
 
-def plan_of(pipeline: Pipeline, row: dict[str, Any], past: Past) -> Document:
+def plan_of(pipeline: Pipeline, row: dict[str, Any]) -> Document:
     """A row of `plans`, what is certified of it, and what became of it."""
     root, digest = pipeline.tables, _digest(pipeline.tables, row)
     waiting = pending(root) if pipeline.planning.mode == "approve" else None
@@ -31,7 +31,7 @@ def plan_of(pipeline: Pipeline, row: dict[str, Any], past: Past) -> Document:
         **{name: row[name] for name in _AS_STORED},
         "digest": digest,
         "notes": [note for note in (row["notes"] or "").split("; ") if note],
-        "applied": row["plan_id"] in past.carried_out,
+        "applied": bool(carried_out(root, [row["plan_id"]])),
         "certificate": certificate(
             theta_max=pipeline.planning.theta_max,
             theta_after=row["theta_after"],

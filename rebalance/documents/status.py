@@ -6,7 +6,7 @@ from rebalance.documents.over_time import pipeline_over_time
 from rebalance.documents.plain import Document, document
 from rebalance.documents.tables import epoch_of
 from rebalance.pipeline.file import Pipeline
-from rebalance.storage.history import read_past
+from rebalance.storage.epochs import skips
 from rebalance.storage.late import late_up_to
 from rebalance.storage.quarantine import quarantined
 from rebalance.storage.reader import open_tables
@@ -16,8 +16,7 @@ from rebalance.storage.reader import open_tables
 def status_document(pipeline: Pipeline, last: int = 8) -> Document:
     """The pipeline over its last intervals, at its active epoch."""
     root, opened = pipeline.tables, open_tables(pipeline.tables)
-    function, past = opened.function, read_past(root)
-    found = pipeline_over_time(pipeline, last)
+    function, found = opened.function, pipeline_over_time(pipeline, last)
     return {
         "name": pipeline.name,
         "tables": root,
@@ -30,8 +29,7 @@ def status_document(pipeline: Pipeline, last: int = 8) -> Document:
         },
         **found,
         "skips": [
-            {"from": first, "before": interval, "epoch": past.epochs[interval]}
-            for interval, first in sorted(past.skipped.items())
+            {"from": epoch.skipped_from, "before": epoch.interval_id, "epoch": epoch.epoch} for epoch in skips(root)
         ],
         "quarantined": quarantined(root, found["intervals"]["id"]),
         "late": [vars(late) for late in late_up_to(root, opened.epoch.interval_id)],

@@ -97,6 +97,15 @@ def largest(root: str, table: str, column: str, *, below: Value | None = None) -
     return pa.RecordBatchReader.from_stream(found.execute(query)).read_all()["largest"][0].as_py()
 
 
+def count(root: str, table: str, *, also: str = "", **where: Value) -> int:
+    """How many rows have the wanted values, and fulfil a further condition in SQL."""
+    if not exists(root, table):
+        return 0
+    wanted = " AND ".join([f'"{column}" = {literals(value)}' for column, value in where.items()] + [also or "true"])
+    found = QueryBuilder().register("t", open_table(root, table)).execute(f"SELECT count(*) AS n FROM t WHERE {wanted}")
+    return int(pa.RecordBatchReader.from_stream(found).read_all()["n"][0].as_py())
+
+
 def _key_type(root: str) -> KeyType:
     """The type of the pipeline's keys; text until a function says otherwise."""
     found: list[KeyType] = read(root, "functions", columns=["key_type"])["key_type"].to_pylist()

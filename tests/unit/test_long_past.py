@@ -13,6 +13,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rebalance.documents.key import key_document
+from rebalance.documents.overview import card
+from rebalance.documents.plan import plan_document
+from rebalance.documents.status import status_document
+from rebalance.documents.tables import tables_document
+from rebalance.documents.trial import newest_counted
 from rebalance.partition import PartitionFunction, consistent_ring
 from rebalance.pipeline.file import Pipeline
 from rebalance.steps.alerts import tell
@@ -32,10 +38,6 @@ from rebalance.storage.history import read_history
 from rebalance.storage.reader import open_tables
 from rebalance.storage.schemas import SCHEMAS
 from rebalance.storage.served import newest_interval
-from rebalance.view.dry_run import newest_counted
-from rebalance.view.explain import explain
-from rebalance.view.inspect import inspect
-from rebalance.view.status import status
 from tests.support.budget import cases
 from tests.support.counted import counted_pipeline, first_interval
 
@@ -110,13 +112,15 @@ def pasts(tmp_path_factory: pytest.TempPathFactory) -> dict[int, Pipeline]:
 
 
 LOOKS: dict[str, Callable[[Pipeline], object]] = {
-    "status": lambda pipeline: len(status(pipeline, 8).intervals),
+    "status": lambda pipeline: len(status_document(pipeline, 8)["intervals"]["id"]),
     "alerts": lambda pipeline: [found.kind for found in tell(pipeline, newest_counted(pipeline), "process_batch")],
     "metrics": lambda pipeline: [record.applied for record in read_history(pipeline.tables, 1)],
     "the next interval": lambda pipeline: next_interval(pipeline) == newest_counted(pipeline).shifted(1),
     "the question": lambda pipeline: (newest_open_plan(pipeline.tables) or {})["plan_id"],
-    "inspect": lambda pipeline: len(inspect(pipeline).epochs),
-    "explain": lambda pipeline: explain(pipeline, "a").moves,
+    "inspect": lambda pipeline: len(tables_document(pipeline)["epochs"]),
+    "explain": lambda pipeline: key_document(pipeline, "a")["moves"],
+    "a plan": lambda pipeline: plan_document(pipeline)["applied"],
+    "a card": lambda pipeline: card(pipeline)["health"],
     "open": lambda pipeline: open_tables(pipeline.tables).state_version,
     "an early interval": lambda pipeline: skipped_by(pipeline.tables, first_interval(pipeline).id),
     "maintenance's newest": lambda pipeline: newest_interval(pipeline) == newest_counted(pipeline),

@@ -45,7 +45,7 @@ def test_a_damaged_table_is_named_whoever_meets_it(damaged: Pipeline, entry: str
 
 @pytest.mark.parametrize("verb", ["status", "inspect", "run", "maintain", "adopt", "approve"])
 def test_every_command_names_it_in_a_line(damaged: Pipeline, verb: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([verb, str(damaged.file)]) == 2
+    assert main([verb, str(damaged.file)]) == 4
     said = capsys.readouterr().err
     assert said.startswith("DamagedError: the log of the table ")
     assert said.count("\n") == 1
