@@ -107,16 +107,20 @@ def _clean_tables(pipeline: Pipeline, dry_run: bool) -> Iterator[str]:
     root = pipeline.tables
     for table in [name for name in SCHEMAS if control.exists(root, name)]:
         with writer_lock(root):
-            versions = [epoch.state_version for epoch in served_epochs(pipeline) if epoch.state_version >= 0]
             cleaned = clean(
                 root,
                 table,
-                needed=min(versions, default=None) if table == "state" else None,
+                needed=_oldest_state(pipeline) if table == "state" else None,
                 unused_since=datetime.now(UTC) - pipeline.retention.files,
                 dry_run=dry_run,
                 moment=lambda name: checkpoint(f"maintain: {name}"),
             )
         yield from _in_words(cleaned)
+
+
+def _oldest_state(pipeline: Pipeline) -> int | None:
+    """The oldest version of the state that a served epoch names."""
+    return min((epoch.state_version for epoch in served_epochs(pipeline) if epoch.state_version >= 0), default=None)
 
 
 def _in_words(cleaned: Cleaned) -> Iterator[str]:
