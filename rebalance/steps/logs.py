@@ -29,8 +29,8 @@ log = logging.getLogger("rebalance")
 _where: dict[str, str] = {}
 #: What the step has noted so far.
 _figures: dict[str, Any] = {}
-#: What every record has.
-_PLAIN = frozenset(vars(logging.makeLogRecord({})))
+#: What every record has, the last two once another handler has written it.
+_PLAIN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime"}
 
 
 def as_json() -> bool:

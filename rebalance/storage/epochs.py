@@ -111,7 +111,7 @@ def processed(root: str, interval_id: str) -> Epoch | None:
 
 def processed_ids(root: str, among: Sequence[str] | None = None, *, newest: int | None = None) -> list[str]:
     """The intervals whose processing counts, or those of them that are asked for, or the newest so many; oldest first."""
-    asked = {} if among is None else {"interval_id": list(among)}
+    asked: dict[str, Any] = {} if among is None else {"interval_id": list(among)}
     return [epoch.interval_id for epoch in _in_force(root, newest, kind="process", **asked)]
 
 
