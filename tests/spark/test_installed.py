@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
+import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import polars as pl
 import pytest
+from packaging.version import Version
 
 from rebalance.spark.environment import OWN_JARS
+from tests.support.budget import is_long
 from tests.support.markdown import PROJECT
 from tests.support.world import make_world
 
+#: The lowest versions of what the package asks for, and the newest then of what those ask for; its first lines say how it is made.
+LOWEST = PROJECT / "tests" / "support" / "lowest.txt"
+EXTRAS = ("airflow", "pictures", "quality", "spark")
 #: What only an extra brings.
 HEAVY = ("airflow", "delta", "great_expectations", "matplotlib", "pandas", "pyspark")
 DAG_FILE = """\
@@ -65,16 +72,20 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def install(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Installed]:
-    """Installs the wheel and what it needs, in the versions of the lock file, from what the set-up has downloaded."""
+def uv() -> Path:
     sys.path.insert(0, str(PROJECT / "tools"))
     try:
         from python_env import find_uv
     finally:
         sys.path.pop(0)
-    uv = find_uv()
+    return find_uv()
 
-    def make(name: str, *extras: str) -> Installed:
+
+@pytest.fixture(scope="module")
+def install(uv: Path, wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Installed]:
+    """Installs the wheel and what it needs: in the versions of the lock file, or as a file lists them; from what was downloaded, if it can."""
+
+    def make(name: str, *extras: str, listed: Path | None = None) -> Installed:
         # Beside the downloads, where installing is linking files; and kept, so that its bytecode is compiled once.
         home = PROJECT / ".cache" / "installed" / name
         environ = {
@@ -83,14 +94,23 @@ def install(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[.
             "UV_PROJECT_ENVIRONMENT": str(home),
             "UV_PYTHON": sys.executable,
         }
-        wanted = [word for extra in extras for word in ("--extra", extra)]
-        sync = [uv, "sync", "--frozen", "--no-dev", "--no-install-project", *wanted]
-        if subprocess.run([*sync, "--offline"], cwd=PROJECT, env=environ, capture_output=True, check=False).returncode:
-            subprocess.run(sync, cwd=PROJECT, env=environ, check=True, capture_output=True)
-        into = ["--offline", "--python", home / "bin" / "python"]
-        for command in (["install", "--no-deps", "--reinstall", *into, wheel], ["check", *into]):
-            done = subprocess.run([uv, "pip", *command], env=environ, capture_output=True, text=True, check=False)
-            assert done.returncode == 0, done.stderr
+
+        def call(*command: str | Path, check: bool = True) -> int:
+            done = subprocess.run([uv, *command], cwd=PROJECT, env=environ, capture_output=True, text=True, check=False)
+            assert not check or done.returncode == 0, done.stderr
+            return done.returncode
+
+        into: tuple[str | Path, ...] = ("--python", home / "bin" / "python")
+        if listed:
+            call("venv", "--allow-existing", home)
+            needed: tuple[str | Path, ...] = ("pip", "sync", *into, listed)
+        else:
+            wanted = [word for extra in extras for word in ("--extra", extra)]
+            needed = ("sync", "--frozen", "--no-dev", "--no-install-project", *wanted)
+        if call(*needed, "--offline", check=False):
+            call(*needed)
+        call("pip", "install", "--no-deps", "--reinstall", "--offline", *into, wheel)
+        call("pip", "check", "--offline", *into)
         place = tmp_path_factory.mktemp(name)
         (place / "cache" / "rebalance").mkdir(parents=True)
         (place / "cache" / "rebalance" / "ivy").symlink_to(OWN_JARS.parent)
@@ -142,3 +162,32 @@ def test_a_base_install_is_light_looks_and_simulates_and_names_the_extra_for_the
     assert "pip install 'PATH[spark]'" in done.stderr
     done = base.run("python", "-c", "from rebalance.airflow import pipelines; pipelines('.')")
     assert "pip install 'PATH[airflow]'" in done.stderr
+
+
+def lowest() -> dict[str, str]:
+    """The lower bounds of what the package needs, with its extras for Airflow's workers and pictures."""
+    about = tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]
+    extras = about["optional-dependencies"]
+    wanted = [*about["dependencies"], *(line for name in EXTRAS for line in extras[name])]
+    found = [re.fullmatch(r"([\w-]+)[=>]=([\d.]+).*", line) for line in wanted]
+    return {match[1]: match[2] for match in found if match}
+
+
+def test_the_listed_versions_are_the_lower_bounds() -> None:
+    listed = dict(re.findall(r"^([\w-]+)==(\S+)", LOWEST.read_text(), re.MULTILINE))
+    assert {name: Version(listed[name]) for name in lowest()} == {name: Version(low) for name, low in lowest().items()}
+
+
+@pytest.mark.skipif(not is_long(), reason="another environment of 1.3 GB: in make test-long")
+def test_an_interval_runs_on_the_lowest_versions_of_everything(install: Callable[..., Installed]) -> None:
+    old = install("lowest", listed=LOWEST)
+    make_world(old.place / "pipelines", intervals=2)
+    (old.place / "dag_file.py").write_text(DAG_FILE.format(folder=str(old.place / "pipelines")))
+    done = old.run("rebalance", "run", "world", "--intervals", "2")
+    assert done.returncode == 0, done.stderr
+    assert "2 intervals have their results" in done.stdout
+    assert "WARNING" not in done.stdout
+    for verb in (["status"], ["inspect"], ["plan", "--dry-run"], ["maintain"]):
+        assert old.run("rebalance", verb[0], "world", *verb[1:]).returncode == 0
+    code = "import dag_file; print(len([name for name in vars(dag_file) if name.startswith('rebalance_')]))"
+    assert old.python(code) == "3"
