@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rebalance.storage import control
-from rebalance.storage.epochs import carried_out, processed_ids
+from rebalance.storage.epochs import carried_out, newest_processed_ids, processed_ids
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ def max_over_mean(values: list[float]) -> float:
 
 def read_history(root: str, last: int | None = None) -> list[IntervalRecord]:
     """The processed intervals, oldest first; the newest `last` ones if given."""
-    done = processed_ids(root, newest=last)
+    done = newest_processed_ids(root, last) if last else processed_ids(root)
     batches = {row["interval_id"]: row for row in control.rows(root, "batches", interval_id=done)} if done else {}
     # Maintenance removes the oldest.
     chosen = sorted(batches)
