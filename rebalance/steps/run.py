@@ -127,9 +127,9 @@ def _rest(pipeline: Pipeline, interval: Interval, last: Interval, *, everything:
 
 def next_interval(pipeline: Pipeline) -> Interval:
     """The interval to run next: the one after the last that has results."""
-    from rebalance.storage.epochs import processed_ids
+    from rebalance.storage.epochs import newest_processed_ids
 
-    done = processed_ids(pipeline.tables, newest=1)
+    done = newest_processed_ids(pipeline.tables, 1)
     if not done:
         return pipeline.interval_at(pipeline.interval.first)
     return pipeline.interval_at(parse_start(done[-1])).shifted(1)

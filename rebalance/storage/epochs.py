@@ -109,10 +109,16 @@ def processed(root: str, interval_id: str) -> Epoch | None:
     return found[-1] if found else None
 
 
-def processed_ids(root: str, among: Sequence[str] | None = None, *, newest: int | None = None) -> list[str]:
-    """The intervals whose processing counts, or those of them that are asked for, or the newest so many; oldest first."""
+def processed_ids(root: str, among: Sequence[str] | None = None) -> list[str]:
+    """The intervals whose processing counts, or those of them that are asked for, oldest first."""
     asked: dict[str, Any] = {} if among is None else {"interval_id": list(among)}
-    return [epoch.interval_id for epoch in _in_force(root, newest, kind="process", **asked)]
+    return [epoch.interval_id for epoch in _in_force(root, kind="process", **asked)]
+
+
+def newest_processed_ids(root: str, count: int) -> list[str]:
+    """The newest so many intervals whose processing counts, oldest first."""
+    found = _read(root, kind="process", also=that_count(root), newest=("epoch", count))
+    return [epoch.interval_id for epoch in found]
 
 
 def skips(root: str) -> list[Epoch]:
@@ -131,16 +137,20 @@ def carried_out(root: str, plan_ids: Sequence[str]) -> list[Epoch]:
     return _in_force(root, kind="migrate", plan_id=list(plan_ids)) if plan_ids else []
 
 
-def _in_force(root: str, newest: int | None = None, *, also: str = "", **where: Any) -> list[Epoch]:
-    """Those of some epochs that no rewind has undone, or the newest so many of them."""
-    return _read(root, also=that_count(root, also), newest=("epoch", newest) if newest else None, **where)
+def _in_force(root: str, **which: Any) -> list[Epoch]:
+    """Those of some epochs that no rewind has undone, oldest first: the rewinds tell, the other epochs are not read."""
+    found = _read(root, **which)
+    undone = _undone(root) if found else []
+    return [epoch for epoch in found if not any(epoch.epoch in numbers for numbers in undone)]
 
 
-def that_count(root: str, also: str = "") -> str:
-    """A condition for epochs that no rewind has undone, and a further one: the rewinds tell, no other epoch is read."""
-    undone = [numbers for numbers in undone_by(_read(root, kind="rewind")) if numbers]
-    kept = [f"epoch NOT BETWEEN {numbers.start} AND {numbers.stop - 1}" for numbers in undone]
-    return " AND ".join(filter(None, [also, *kept]))
+def that_count(root: str) -> str:
+    """As a condition: no rewind has undone the epoch. For what is asked without reading all epochs."""
+    return " AND ".join(f"epoch NOT BETWEEN {numbers.start} AND {numbers.stop - 1}" for numbers in _undone(root))
+
+
+def _undone(root: str) -> list[range]:
+    return [numbers for numbers in undone_by(_read(root, kind="rewind")) if numbers]
 
 
 def _read(root: str, **how: Any) -> list[Epoch]:

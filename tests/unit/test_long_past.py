@@ -29,6 +29,7 @@ from rebalance.storage.epochs import (
     carried_out,
     in_force,
     newest_epochs,
+    newest_processed_ids,
     processed_ids,
     skipped_by,
     skips,
@@ -171,7 +172,7 @@ def test_whatever_was_rewound_the_newest_intervals_are_those_of_all_epochs(choic
         done = [epoch.interval_id for epoch in line if epoch.kind == "process"]
         plans = [str(epoch["plan_id"]) for epoch in epochs if epoch["plan_id"]]
         assert processed_ids(root) == done
-        assert processed_ids(root, newest=count) == done[-count:]
+        assert newest_processed_ids(root, count) == done[-count:]
         assert skips(root) == [epoch for epoch in line if epoch.skipped_from]
         assert carried_out(root, plans) == [epoch for epoch in line if epoch.kind == "migrate"]
         assert newest_epochs(root, count) == sorted(newest_epochs(root, 99), key=lambda epoch: epoch.epoch)[-count:]
