@@ -8,12 +8,14 @@ import shutil
 import subprocess
 import sys
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from rebalance.documents.answer import answer_plan
 from rebalance.documents.interval import interval_document
 from rebalance.documents.key import key_document
 from rebalance.documents.over_time import pipeline_over_time
@@ -23,11 +25,12 @@ from rebalance.documents.status import status_document
 from rebalance.documents.tables import tables_document
 from rebalance.documents.trial import known_planners, try_plan
 from rebalance.errors import ConfigError, RebalanceError
+from rebalance.partition import PartitionFunction, Share
 from rebalance.pipeline.file import Pipeline, load_pipeline
 from rebalance.planners.registry import PLANNERS
 from rebalance.storage import control
 from rebalance.storage.approvals import answer, pending
-from rebalance.storage.epochs import current_epoch, load_function, publish
+from rebalance.storage.epochs import current_epoch, in_force, load_function, publish, store_function
 from rebalance.storage.history import max_over_mean
 from tests.support.many_intervals import write_history
 from tests.support.markdown import tables
@@ -186,6 +189,54 @@ def test_an_interval_s_channels_have_what_its_keys_add_up_to(written: Pipeline) 
     assert [step["step"] for step in found["steps"]] == ["collect_stats", "make_plan", "process_batch"]
 
 
+def rewound(pipeline: Pipeline, function: PartitionFunction | None = None) -> None:
+    """Go back to before the newest interval; then go on with another function, if one is given."""
+    line = in_force(pipeline.tables)
+    target = line[-2]
+    versions = {"function_version": target.function_version, "state_version": -1, "interval_id": target.interval_id}
+    published = publish(pipeline.tables, line[-1], kind="rewind", rewound_to=target.epoch, **versions)
+    if function is not None:
+        versions["function_version"] = store_function(pipeline.tables, function, NEWEST).version
+        publish(pipeline.tables, published, kind="migrate", plan_id="by hand", **versions)
+
+
+def test_an_interval_that_a_rewind_has_undone_is_one_that_was_only_counted(own: Pipeline) -> None:
+    rewound(own)
+    found = interval_document(own, NEWEST)
+    assert (found["processed"], found["reached"], found["keys"]) == (False, None, 2000)
+    assert [step["step"] for step in found["steps"]] == ["collect_stats", "make_plan"]
+    assert {channel["task_seconds"] for channel in found["channels"]} == {None}
+    assert card(own)["interval"] == "20260101T1000Z"
+    assert pipeline_over_time(own)["total"] == 11
+
+
+def test_a_split_key_counts_on_each_of_its_channels_by_its_shares(own: Pipeline) -> None:
+    stats = control.read(own.tables, "key_stats", interval_id=NEWEST).to_pylist()
+    hot = max(stats, key=lambda row: row["cost"])
+    epoch = current_epoch(own.tables)
+    assert epoch is not None
+    before = load_function(own.tables, epoch.function_version)
+    routes = {key: channel for key, channel in before.routes.items() if key != hot["key"]}
+    rewound(own, replace(before, routes=routes, splits={hot["key"]: (Share(2, 0.75), Share(5, 0.25))}))
+    channels = interval_document(own, NEWEST)["channels"]
+    parts = {
+        channel["channel"]: heavy["cost"]
+        for channel in channels
+        for heavy in channel["heavy"]
+        if heavy["key"] == hot["key"]
+    }
+    assert parts == {2: 0.75 * hot["cost"], 5: 0.25 * hot["cost"]}
+    assert sum(channel["keys"] for channel in channels) == len(stats) + 1
+
+
+def test_fair_loads_follow_the_capacities_and_leave_out_what_is_to_be_emptied(own: Pipeline) -> None:
+    more = "capacities = [2, 1, 1, 1, 1, 1, 1, 1]\nexcluded = [7]\n"
+    own.file.write_text(own.file.read_text().replace("count = 8\n", f"count = 8\n{more}"))
+    found = interval_document(load_pipeline(own.file), NEWEST)
+    load = sum(channel["reached"] for channel in found["channels"])
+    assert [channel["fair"] for channel in found["channels"]] == [load / 4, *[load / 8] * 6, 0.0]
+
+
 def test_a_plan_s_flows_and_moves_are_its_moves_added_up(written: Pipeline) -> None:
     found = plan_document(written)
     moves = control.rows(written.tables, "plan_moves", plan_id=found["plan_id"])
@@ -303,4 +354,5 @@ def test_the_page_of_documents_has_every_field(written: Pipeline, own: Pipeline)
         "Key": fields_of(key_document(written, moved), stop=("shares",)),
         "Trial": fields_of(try_plan(written, planner="keep"), stop=("plans.flows",)),
         "Tables": fields_of(tables_document(written), stop=("tables",)),
+        "Answer": fields_of(answer_plan(own, f"{NEWEST}-f8", "reject", "Ann"), stop=("plan",)),
     }
