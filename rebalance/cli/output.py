@@ -77,7 +77,7 @@ def progress(console: Console) -> Iterator[Callable[[str, int, int, float | None
     if not console.is_terminal:
         yield lambda interval, number, count, left: None
         return
-    with console.status("") as status:
+    with console.status("starting", refresh_per_second=4) as status:
 
         def show(interval: str, number: int, count: int, left: float | None) -> None:
             status.update(progress_in_words(interval, number, count, left))

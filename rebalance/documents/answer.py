@@ -15,13 +15,13 @@ def answer_plan(pipeline: Pipeline, plan_id: str | None, given: Answer, who: str
     plan = find_plan(root, plan_id) if plan_id else pending(root)
     if plan is None:
         said = "No plan waits for an answer. `rebalance status` shows what was planned."
-        return {"name": pipeline.name, "plan": None, "words": None, "said": said}
+        return {"name": pipeline.name, "plan": None, "words": None, "said": [said]}
     answer(root, plan["plan_id"], plan["digest"], given, who)
     return {
         "name": pipeline.name,
         "plan": plan_of(pipeline, plan),
         "words": plan_in_words(plan),
-        "said": f"{'Approved' if given == 'approve' else 'Rejected'} by {who}. {_what_follows(pipeline, given)}",
+        "said": [f"{'Approved' if given == 'approve' else 'Rejected'} by {who}.", _what_follows(pipeline, given)],
     }
 
 

@@ -81,7 +81,7 @@ def run_intervals(
 ) -> int:
     """Run `count` intervals, or as many as are closed and have data, and say which were not planned; returns how many have results.
 
-    `begins` is told of each interval: its name, which of how many it is, and how many seconds all will take by the median of those done.
+    `begins` is told of each interval: its name, which of how many it is, and how many seconds are left by the median of those done.
     """
     from rebalance.steps.turn import require_closed, require_order, time_left
 

@@ -90,10 +90,10 @@ def insisted_on(pipeline: Pipeline, interval: Interval, missing: int) -> str:
 def _gap(pipeline: Pipeline, interval: Interval, epoch: Epoch | None, missing: int) -> str:
     begun = bool(epoch and epoch.interval_id)
     after = f"{epoch.interval_id}, the newest that is processed" if epoch and begun else "the beginning, interval.first"
-    another = "" if begun else f"set interval.first = {interval.start:%Y-%m-%dT%H:%M:%SZ}; "
+    another = "" if begun else f"or set interval.first = {interval.start:%Y-%m-%dT%H:%M:%SZ}; "
     return (
         f"interval {interval.id} does not follow {after}: missing before it {'is' if missing == 1 else 'are'} {_listed(interval, missing)}. "
-        f"Nothing was changed. Run {'it' if missing == 1 else 'them'} first, in order; or {another}or leave {'it' if missing == 1 else 'them'} "
+        f"Nothing was changed. Run {'it' if missing == 1 else 'them'} first, in order; {another}or leave {'it' if missing == 1 else 'them'} "
         "out for good, which is recorded: --skip, or `skip` in the form of a run in Airflow."
     )
 

@@ -12,4 +12,4 @@ def print_answer(found: Document, console: Console) -> None:
     """Show the plan, and what was answered."""
     if found["words"]:
         console.print(Markdown(found["words"]))
-    console.print(found["said"], markup=False)
+    console.print(" ".join(found["said"]), markup=False)

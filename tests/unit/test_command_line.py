@@ -7,12 +7,11 @@ import json
 import os
 import pty
 import re
-import shutil
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,21 +20,16 @@ from rich.console import Console
 
 from rebalance import errors
 from rebalance.cli import entry, main
-from rebalance.cli.completion import SHELLS, candidates
 from rebalance.cli.exits import CODES, code_of
 from rebalance.cli.output import progress
-from rebalance.cli.parser import make_parser
 from rebalance.errors import RebalanceError
 from rebalance.pipeline.file import Pipeline, load_pipeline
-from rebalance.planners.registry import PLANNERS
 from rebalance.steps import run as running
 from rebalance.steps.run import StepDone, run_intervals
 from rebalance.storage.approvals import ever_approved
 from rebalance.storage.lock import writer_lock
 from tests.support.many_intervals import write_history
 from tests.support.markdown import PROJECT, tables
-
-VERBS = ["init", "run", "status", "plan", "approve", "inspect", "explain", "rewind", "adopt", "maintain", "completion"]
 
 
 @pytest.fixture
@@ -180,69 +174,6 @@ def test_ctrl_c_ends_without_a_traceback(pipeline: Pipeline) -> None:
         said, complaint = process.communicate(timeout=60)
     assert (process.returncode, said) == (130, "")
     assert complaint == "Interrupted. What was published counts; run the command again to go on.\n"
-
-
-def words_for(*words: str) -> list[str]:
-    return candidates(make_parser(), words)
-
-
-def test_completion_knows_verbs_options_pipelines_and_planners(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("shop", "shoes", "clicks"):
-        (tmp_path / f"{name}.toml").write_text("")
-    monkeypatch.setenv("REBALANCE_PIPELINES", str(tmp_path))
-    assert words_for("") == VERBS
-    assert words_for("ex") == ["explain"]
-    assert words_for("status", "sh") == ["shoes", "shop"]
-    assert words_for("status", "shop", "--l") == ["--last"]
-    assert words_for("status", "--last", "3", "cl") == ["clicks"]
-    assert words_for("plan", "shop", "--planner", "mi") == [name for name in PLANNERS if name.startswith("mi")]
-    assert words_for("init", "new", "--format", "") == ["delta", "parquet", "csv", "json"]
-    assert words_for("completion", "") == ["bash", "zsh", "fish"]
-    assert "--json" in words_for("approve", "shop", "--")
-    assert (
-        words_for("explain", "shop", "") == words_for("nonsense", "") == words_for("status", "shop", "--last", "") == []
-    )
-
-
-ASKING: dict[str, Sequence[str]] = {
-    "bash": (
-        "bash",
-        "-c",
-        'source /dev/stdin; COMP_WORDS=(rebalance plan shop --planner "$1"); COMP_CWORD=4; _rebalance; echo "${COMPREPLY[*]}"',
-        "-",
-        "minm",
-    ),
-    "fish": ("fish", "-c", "source -; complete -C 'rebalance plan shop --planner minm'"),
-    "zsh": (
-        "zsh",
-        "-fc",
-        "compdef() {}; compadd() { print -r -- ${(P)2} }; source /dev/stdin; words=(rebalance plan shop --planner minm); CURRENT=5; _rebalance",
-    ),
-}
-
-
-@pytest.mark.parametrize("shell", SHELLS)
-def test_a_shell_gets_its_words_from_the_command_itself(shell: str, tmp_path: Path) -> None:
-    if shutil.which(shell) is None:
-        pytest.skip(f"{shell} is not installed")
-    # The command as it is installed, whatever the path of this process is.
-    command = tmp_path / "rebalance"
-    command.write_text(f'#!/bin/sh\nPYTHONPATH={PROJECT} exec {sys.executable} -m rebalance.cli "$@"\n')
-    command.chmod(0o755)
-    environ = {**os.environ, "PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}"}
-    asked = subprocess.run(
-        ASKING[shell], input=SHELLS[shell], env=environ, capture_output=True, text=True, check=True, timeout=60
-    )
-    assert asked.stdout.split() == ["minmig"], asked.stderr
-
-
-def test_completion_and_help_import_next_to_nothing() -> None:
-    code = (
-        "import sys; from rebalance.cli import main; main(['__complete', 'status', '']); "
-        "heavy = {'numpy', 'pydantic', 'pyarrow', 'rich', 'deltalake'} & sys.modules.keys(); sys.exit(str(heavy) if heavy else 0)"
-    )
-    done = subprocess.run([sys.executable, "-c", code], cwd=PROJECT, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
 
 
 def test_progress_tells_which_interval_of_how_many_and_the_time_left_by_the_median(

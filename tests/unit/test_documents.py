@@ -11,9 +11,9 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
+from rebalance.documents.answer import answer_plan
 from rebalance.documents.interval import interval_document
 from rebalance.documents.key import key_document
 from rebalance.documents.over_time import pipeline_over_time
@@ -22,31 +22,14 @@ from rebalance.documents.plan import plan_document
 from rebalance.documents.status import status_document
 from rebalance.documents.tables import tables_document
 from rebalance.documents.trial import known_planners, try_plan
-from rebalance.errors import ConfigError, RebalanceError
 from rebalance.pipeline.file import Pipeline, load_pipeline
-from rebalance.planners.registry import PLANNERS
 from rebalance.storage import control
-from rebalance.storage.approvals import answer, pending
-from rebalance.storage.epochs import current_epoch, load_function, publish
-from rebalance.storage.history import max_over_mean
+from rebalance.storage.epochs import current_epoch, publish
 from tests.support.many_intervals import write_history
 from tests.support.markdown import tables
 
 PROJECT = Path(__file__).resolve().parents[2]
 NEWEST = "20260101T1100Z"
-
-
-@pytest.fixture(scope="module")
-def written(tmp_path_factory: pytest.TempPathFactory) -> Pipeline:
-    """Twelve intervals on eight channels; the newest plan waits for an answer. Only to be read."""
-    return write_history(tmp_path_factory.mktemp("few"), 12, 8, pending=True)
-
-
-@pytest.fixture
-def own(written: Pipeline, tmp_path: Path) -> Pipeline:
-    """The same, to be changed."""
-    shutil.copytree(written.file.parent, tmp_path, dirs_exist_ok=True)
-    return load_pipeline(tmp_path / written.file.name)
 
 
 def every_document(pipeline: Pipeline) -> dict[str, Any]:
@@ -164,111 +147,6 @@ def test_what_needs_a_person_comes_first(own: Pipeline, table: str, rows: dict[s
     assert found["why"].endswith("And 1 more thing to look at.")
 
 
-def test_an_interval_s_channels_have_what_its_keys_add_up_to(written: Pipeline) -> None:
-    found = interval_document(written, NEWEST)
-    stats = control.read(written.tables, "key_stats", interval_id=NEWEST).to_pylist()
-    function = load_function(written.tables, found["function_version"])
-    channels = found["channels"]
-    for row, channel in zip(stats, function.channel_of([row["key"] for row in stats]), strict=True):
-        row["now"] = int(channel)
-    for channel in channels:
-        ours = [row for row in stats if row["now"] == channel["channel"]]
-        assert channel["keys"] == len(ours)
-        assert channel["reached"] == sum(row["cost"] for row in ours)
-        assert channel["held_bytes"] == sum(row["held_bytes"] for row in ours)
-        assert channel["hash"] == sum(row["cost"] for row in stats if row["hash_channel"] == channel["channel"])
-        heaviest = sorted(ours, key=lambda row: (-row["cost"], row["key"]))[:5]
-        expected = [row for row in heaviest if row["cost"] >= 0.01 * channel["fair"]]
-        assert channel["heavy"] == [{"key": row["key"], "cost": row["cost"]} for row in expected]
-    assert found["reached"] == max_over_mean([channel["reached"] for channel in channels])
-    assert sum(channel["fair"] for channel in channels) == pytest.approx(sum(row["cost"] for row in stats))
-    assert (found["keys"], found["processed"], found["previous"], found["next"]) == (2000, True, "20260101T1000Z", None)
-    assert [step["step"] for step in found["steps"]] == ["collect_stats", "make_plan", "process_batch"]
-
-
-def test_a_plan_s_flows_and_moves_are_its_moves_added_up(written: Pipeline) -> None:
-    found = plan_document(written)
-    moves = control.rows(written.tables, "plan_moves", plan_id=found["plan_id"])
-    assert found["moves_total"] == found["moved_keys"] == len(moves) > len(found["moves"]) == 500
-    heaviest = sorted(moves, key=lambda move: (-move["cost"], move["key"]))[:500]
-    assert [move["key"] for move in found["moves"]] == [move["key"] for move in heaviest]
-    for flow in found["flows"]:
-        ours = [m for m in moves if (m["from_channel"], m["to_channel"]) == (flow["from"], flow["to"])]
-        assert (flow["keys"], flow["bytes"], flow["cost"]) == (
-            len(ours),
-            sum(m["state_bytes"] for m in ours),
-            sum(m["cost"] for m in ours),
-        )
-    assert sum(flow["keys"] for flow in found["flows"]) == len(moves)
-
-
-def test_a_plan_says_what_became_of_it(own: Pipeline) -> None:
-    waiting = plan_document(own)
-    assert (waiting["pending"], waiting["applied"], waiting["answer"]) == (True, False, None)
-    assert waiting["considered"][-1] == "It waits for an answer: rebalance approve many"
-    plan = pending(own.tables)
-    assert plan is not None
-    answer(own.tables, plan["plan_id"], plan["digest"], "approve", "Ann")
-    approved = plan_document(own)
-    assert (approved["pending"], approved["answer"]["who"]) == (False, "Ann")
-    version = plan["function_version"]
-    ids = {"function_version": version, "plan_id": plan["plan_id"], "interval_id": NEWEST}
-    publish(own.tables, current_epoch(own.tables), kind="migrate", state_version=99, **ids)
-    carried_out = interval_document(own, NEWEST)["plan"]
-    assert (carried_out["applied"], carried_out["answer"]["answer"]) == (True, "approve")
-    assert plan_document(own)["considered"][-1] == "It was carried out."
-
-
-def test_what_was_asked_for_and_is_not_there_is_said_with_what_is(written: Pipeline) -> None:
-    with pytest.raises(RebalanceError, match="there are 12, 20260101T0000Z to 20260101T1100Z"):
-        interval_document(written, "20270101T0000Z")
-    with pytest.raises(RebalanceError, match=r"no plan 'x'\. The newest is 20260101T1100Z-f8"):
-        plan_document(written, "x")
-
-
-def test_a_key_has_its_history_and_every_move_that_was_carried_out(written: Pipeline) -> None:
-    moved = control.rows(written.tables, "plan_moves", interval_id="20260101T1000Z")[0]
-    found = key_document(written, moved["key"])
-    newest = found["moves"][-1]
-    assert (newest["interval"], newest["to"], found["channel"]) == ("20260101T1000Z", moved["to_channel"], newest["to"])
-    history = found["history"]
-    assert history["id"] == pipeline_over_time(written)["intervals"]["id"]
-    for interval_id, cost, share, channel in zip(
-        *(history[n] for n in ("id", "cost", "share", "channel")), strict=True
-    ):
-        (stats,) = control.rows(written.tables, "key_stats", interval_id=interval_id, key=moved["key"])
-        (batch,) = control.rows(written.tables, "batches", interval_id=interval_id)
-        assert (cost, share) == (stats["cost"], stats["cost"] / np.sum(batch["loads"]))
-        assert channel == load_function(written.tables, batch["function_version"]).channel_of([moved["key"]])[0]
-    assert found["why"].startswith(f"'{moved['key']}' goes to channel {found['channel']}")
-
-
-def test_a_trial_puts_the_tried_plan_beside_the_file_s_own_and_writes_nothing(written: Pipeline) -> None:
-    before = tables_document(written)
-    found = try_plan(written, planner="keep", theta_max=0.5, max_routes=7, channels=4)
-    assert [(plan["label"], plan["planner"]) for plan in found["plans"]] == [
-        ("as the file says", "mixed"),
-        ("tried", "keep"),
-    ]
-    assert found["knobs"] == {"planner": "keep", "theta_max": 0.5, "max_routes": 7, "channels": 4}
-    assert [len(plan["loads"]) for plan in found["plans"]] == [8, 4]
-    assert [plan["label"] for plan in try_plan(written, planner="mixed")["plans"]] == ["as the file says"]
-    assert tables_document(written) == before
-
-
-def test_a_trial_refuses_what_the_file_could_not_say(written: Pipeline) -> None:
-    with pytest.raises(ConfigError, match="Did you mean 'mixed'"):
-        try_plan(written, planner="mixd")
-    with pytest.raises(ConfigError, match=r"channels\.count = 0"):
-        try_plan(written, channels=0)
-
-
-def test_every_planner_is_offered_with_a_sentence() -> None:
-    found = known_planners()
-    assert [planner["name"] for planner in found] == list(PLANNERS)
-    assert all(planner["about"].endswith(".") for planner in found)
-
-
 def fields_of(value: Any, inside: str = "", stop: tuple[str, ...] = ()) -> set[str]:
     """Every field of a document as the page writes it, with a dot for one inside."""
     if isinstance(value, list):
@@ -303,4 +181,5 @@ def test_the_page_of_documents_has_every_field(written: Pipeline, own: Pipeline)
         "Key": fields_of(key_document(written, moved), stop=("shares",)),
         "Trial": fields_of(try_plan(written, planner="keep"), stop=("plans.flows",)),
         "Tables": fields_of(tables_document(written), stop=("tables",)),
+        "Answer": fields_of(answer_plan(own, f"{NEWEST}-f8", "reject", "Ann"), stop=("plan",)),
     }
