@@ -26,7 +26,7 @@ def plan_html(plan: TablePlan) -> str:
     notes = "".join(f"<div>note: {escape(note)}</div>" for note in plan.notes)
     return (
         f"<div><b>{escape(plan.decision)}</b> by {escape(plan.planner)}: {escape(plan.reason)}</div>{notes}"
-        f"<table><thead><tr><th>channel</th><th>load / fair load now</th><th>with <code>function</code></th></tr></thead>"
+        f"<table style='color:inherit'><thead><tr><th>channel</th><th>load / fair load now</th><th>with <code>function</code></th></tr></thead>"
         f"<tbody>{_channel_rows(plan)}</tbody></table>{_moved(plan)}"
     )
 
@@ -55,7 +55,7 @@ def _moved(plan: TablePlan) -> str:
         for row in plan.moved.slice(0, _KEYS).to_pylist()
     )
     of = f"the {_KEYS} heaviest of {plan.moved.num_rows:,} keys that move" if plan.moved.num_rows > _KEYS else "moves"
-    return f"<table><thead><tr><th>{of}</th><th>channel</th><th>cost</th><th>state, bytes</th></tr></thead><tbody>{rows}</tbody></table>"
+    return f"<table style='color:inherit'><thead><tr><th>{of}</th><th>channel</th><th>cost</th><th>state, bytes</th></tr></thead><tbody>{rows}</tbody></table>"
 
 
 def _over_fair(loads: Sequence[float], fair: Sequence[float]) -> list[float]:

@@ -165,4 +165,6 @@ class PartitionFunction:
         )
         of = f", {_SHOWN} of them:" if len(self.routes) > _SHOWN else ":" if rows else ""
         said = f"function v{self.version}: {self.channels} channels, {self.key_type} keys, {len(self.splits):,} split, {len(self.routes):,} with a route{of}"
-        return f"<div>{said}</div>" + (f"<table><tr><th>key</th><th>channel</th></tr>{rows}</table>" if rows else "")
+        return f"<div>{said}</div>" + (
+            f"<table style='color:inherit'><tr><th>key</th><th>channel</th></tr>{rows}</table>" if rows else ""
+        )
