@@ -21,7 +21,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     given = make_parser().parse_args(words)
     try:
         with extras_named():
-            tell(given.act(given), as_json=given.json)
+            answer = given.act(given)
+            tell(answer, as_json=given.json)
     except RebalanceError as error:
         sys.stderr.write(f"{type(error).__name__}: {error}\n")
         return code_of(error)
@@ -30,4 +31,5 @@ def main(argv: Sequence[str] | None = None) -> int:
         return INTERRUPTED
     except BrokenPipeError:
         sys.stderr.close()
-    return DONE
+        return DONE
+    return DONE if answer is None else answer.code

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
+from rebalance.cli.exits import DONE
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -21,6 +23,8 @@ class Answer:
 
     document: Any
     show: Callable[[Console], object]
+    #: The exit code.
+    code: int = DONE
 
 
 def said(*sentences: str, **more: Any) -> Answer:

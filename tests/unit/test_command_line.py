@@ -35,7 +35,21 @@ from rebalance.storage.lock import writer_lock
 from tests.support.many_intervals import write_history
 from tests.support.markdown import PROJECT, tables
 
-VERBS = ["init", "run", "status", "plan", "approve", "inspect", "explain", "rewind", "adopt", "maintain", "completion"]
+VERBS = [
+    "init",
+    "run",
+    "status",
+    "plan",
+    "approve",
+    "inspect",
+    "explain",
+    "rewind",
+    "adopt",
+    "report",
+    "doctor",
+    "maintain",
+    "completion",
+]
 
 
 @pytest.fixture
