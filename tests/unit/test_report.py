@@ -98,6 +98,12 @@ def test_the_page_says_what_the_documents_say(written: Pipeline) -> None:
     assert len(bars) == 2 * 8
 
 
+def test_a_plan_that_waits_is_not_told_as_one_that_was_carried_out(tmp_path: Path) -> None:
+    read = Read(report(write_history(tmp_path, 4, 4, keys=200, pending=True), 48))
+    assert read.text.count("apply (not carried out) by mixed") == 1
+    assert "apply by mixed" in read.text
+
+
 def test_fewer_intervals_are_reported_if_that_is_asked(written: Pipeline) -> None:
     read = Read(report(written, 3))
     assert "3 of 12" in read.text

@@ -51,7 +51,7 @@ def _without_password(text: str) -> str:
 def _database() -> dict[str, Any]:
     """Where the records are, which migration they are at, which this Airflow wants, and what of ours is in them."""
     from airflow.utils.db import _REVISION_HEADS_MAP
-    from sqlalchemy import create_engine
+    from sqlalchemy import create_engine, inspect
     from sqlalchemy.engine import make_url
 
     url = make_url(_connection())
@@ -64,7 +64,8 @@ def _database() -> dict[str, Any]:
     options = {"timeout": _DATABASE} if kind == "sqlite" else {"connect_timeout": _DATABASE}
     engine = create_engine(url, connect_args=options)
     with engine.connect() as connection:
-        found["revision"] = _rows(connection, "SELECT version_num FROM alembic_version")
+        there = inspect(connection).has_table("alembic_version")
+        found["revision"] = _rows(connection, "SELECT version_num FROM alembic_version") if there else []
         if found["revision"] and found["revision"][0][0] == found["wanted"]:
             found |= _ours(connection)
     return found

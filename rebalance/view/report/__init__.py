@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from tempfile import NamedTemporaryFile
 
 from rebalance.documents.interval import interval_document
 from rebalance.documents.over_time import pipeline_over_time
@@ -23,15 +21,10 @@ def write_report(pipeline: Pipeline, last: int, out: str | Path | None = None) -
     if last < 1:
         raise ConfigError(f"--last {last}: a report needs at least 1 interval.")
     file = Path(out or f"{pipeline.name}.html").resolve()
-    text = report(pipeline, last)
+    text, made = report(pipeline, last), file.with_name(f".{file.name}.new")
     try:
-        with NamedTemporaryFile("w", dir=file.parent, prefix=f".{file.name}.", delete=False, encoding="utf-8") as made:
-            made.write(text)
-        # As readable as any other new file, not for its writer alone.
-        mask = os.umask(0)
-        os.umask(mask)
-        Path(made.name).chmod(0o666 & ~mask)
-        Path(made.name).replace(file)
+        made.write_text(text, encoding="utf-8")
+        made.replace(file)
     except OSError as error:
         raise ConfigError(
             f"the report cannot be written to {file}: {error.strerror}. Name another file with --out."

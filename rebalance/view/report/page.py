@@ -204,11 +204,7 @@ def _intervals(columns: Document) -> Html:
             f"{row['seconds']:.1f}",
             f"{row['moved_keys']:,}",
             bytes_in_words(row["moved_bytes"]),
-            element(
-                "div",
-                f"{row['decision']} by {row['planner']}: {row['reason']}" if row["decision"] else "not planned",
-                class_="reason",
-            ),
+            element("div", _decision(row), class_="reason"),
         )
         for row in reversed([dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)])
     ]
@@ -219,13 +215,20 @@ def _intervals(columns: Document) -> Html:
         "before",
         "planned",
         "reached",
-        "slowest / mean task, s",
-        "process_batch, s",
+        "slowest / mean task seconds",
+        "batch seconds",
         "keys moved",
         "state moved",
         "decision and reason",
     )
     return table(head, rows, numbers=range(1, 10))
+
+
+def _decision(row: Document) -> str:
+    if not row["decision"]:
+        return "not planned"
+    waits = " (not carried out)" if row["decision"] == "apply" and not row["applied"] else ""
+    return f"{row['decision']}{waits} by {row['planner']}: {row['reason']}"
 
 
 def _trouble(trouble: Document) -> list[Html]:
