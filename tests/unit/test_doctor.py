@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import socket
 import sqlite3
 import subprocess
@@ -49,6 +50,8 @@ from rebalance.view.doctor import (
 )
 from rebalance.view.doctor.findings import Check, Finding, run_checks
 from tests.support.listening import answering, closed_port
+from tests.support.markdown import PROJECT
+from tests.support.markdown import tables as markdown_tables
 from tests.support.s3 import BUCKET, S3, SECRET
 
 EVENTS = pa.table({"k": ["a"], "t": pa.array([datetime(2026, 1, 1, tzinfo=UTC)]), "v": [1.0]})
@@ -129,6 +132,11 @@ def test_a_pipeline_is_looked_at_from_end_to_end(tmp_path: Path) -> None:
     assert all(finding.mend for finding in found if finding.state in ("warn", "fail"))
     assert as_document(found)["well"] is False
     assert json.loads(json.dumps(as_document(found)))["findings"][0] == asdict(found[0])
+    (rows,) = [
+        rows for (head, *rows) in markdown_tables((PROJECT / "docs" / "doctor.md").read_text()) if head[0] == "finding"
+    ]
+    documented = {name for names, _ in rows for name in re.findall("`([^`]+)`", names)}
+    assert {re.sub("^extra .*", "extra …", name) for name in states} <= documented
 
 
 def test_a_file_that_cannot_be_used_is_said_and_the_machine_is_looked_at_all_the_same(tmp_path: Path) -> None:
@@ -368,7 +376,7 @@ def test_a_store_that_overwrites_whatever_the_condition_is_found_out(tmp_path: P
         remember(root, S3(address).settings)
         found = tables._store(root)
     assert only(found, "conditional put").state == "fail"
-    assert "(create, swap)" in only(found, "conditional put").seen
+    assert only(found, "conditional put").seen == "not honoured: create, swap"
 
 
 # the source

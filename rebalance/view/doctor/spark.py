@@ -54,13 +54,13 @@ def delta_jars(pipeline: Pipeline | None) -> Sequence[Finding]:
 
 def store_jars(pipeline: Pipeline) -> Sequence[Finding]:
     """The jars with which Spark reaches an object store."""
-    packages = pipeline.spark.packages
+    packages, home = pipeline.spark.packages, spark_home()
     needs_s3 = any(place.startswith("s3a://") for place in (pipeline.tables, pipeline.source.path))
-    home = spark_home()
-    if not packages and (not needs_s3 or home is None):
+    if home is None or not (packages or needs_s3):
         return [Finding("jars for stores", "skipped", "none needed: no spark.packages, nothing on s3a://")]
     if not packages:
-        if any((home / "jars").glob("hadoop-aws*.jar")) or not chosen_master({}, pipeline).startswith("local"):  # type: ignore[operator]
+        is_local = chosen_master(spark_defaults(home), pipeline).startswith("local")
+        if not is_local or any((home / "jars").glob("hadoop-aws*.jar")):
             return [Finding("jars for stores", "ok", "left to Spark's own class path")]
         named = ", ".join(f'"{package}"' for package in jars.S3_PACKAGES)
         return [
