@@ -23,7 +23,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         logs.set_up(steps=False)
         with extras_named():
-            tell(given.act(given), as_json=given.json)
+            answer = given.act(given)
+            tell(answer, as_json=given.json)
     except RebalanceError as error:
         logs.refuse(error)
         return code_of(error)
@@ -32,4 +33,5 @@ def main(argv: Sequence[str] | None = None) -> int:
         return INTERRUPTED
     except BrokenPipeError:
         sys.stderr.close()
-    return DONE
+        return DONE
+    return DONE if answer is None else answer.code

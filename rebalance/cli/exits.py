@@ -5,12 +5,12 @@ from __future__ import annotations
 from rebalance import errors
 from rebalance.errors import RebalanceError
 
-DONE, WRONG, LATER, PERSON, INTERRUPTED = 0, 2, 3, 4, 130
+DONE, FAULT, WRONG, LATER, PERSON, INTERRUPTED = 0, 1, 2, 3, 4, 130
 
 #: In words, for `rebalance --help`. A fault of this program itself ends with its traceback and Python's own 1.
 CODES = {
     DONE: "done; of run: all results are there, also where an interval was not planned, which it says",
-    1: "a fault of this program, with its traceback",
+    FAULT: "of doctor: something fails; of all others: a fault of this program, with its traceback",
     WRONG: "asked for what cannot be: a wrong option, pipeline file, interval, key or plan; nothing was changed",
     LATER: "not now: the tables are locked, the interval is not closed, the store does not answer; try again later",
     PERSON: "somebody has to look first: events, tables or checks are not as they should be, or something is missing here",

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
+from rebalance.cli.exits import DONE
 from rebalance.steps import logs
 
 if TYPE_CHECKING:
@@ -23,6 +24,8 @@ class Answer:
 
     document: Any
     show: Callable[[Console], object]
+    #: The exit code.
+    code: int = DONE
 
 
 def said(*sentences: str, **more: Any) -> Answer:

@@ -28,6 +28,8 @@ Keeps a keyed, stateful pipeline on Spark and Delta balanced.
   rebalance explain demo KEY         where a key goes, why, and since when; without a key, the newest plan and why
   rebalance rewind demo --to START   go back to before an interval, to run it and the later ones again; --undo takes it back
   rebalance adopt demo               after a change of key or operator: the state means what the file says now
+  rebalance report demo              an HTML file for somebody who was not there: what was done, and what it has brought
+  rebalance doctor                   what is missing or broken here, and how to mend it; `doctor demo`: of the pipeline, too
   rebalance maintain demo            remove what is old and needed no more, tidy the state's files; --dry-run only says what
   rebalance completion bash          what makes the shell complete all this: eval "$(rebalance completion bash)"
 
@@ -88,6 +90,19 @@ def make_parser() -> argparse.ArgumentParser:
         verbs.adopt,
         "Say that the state means what the pipeline file says now, though key or operator have changed.",
     )
+    report = add("report", verbs.report, "Write one HTML file about the pipeline, for somebody who was not there.")
+    report.add_argument("--last", type=int, default=48, metavar="N", help="over how many intervals (default 48)")
+    report.add_argument(
+        "--out", metavar="FILE", help="where to; default: the pipeline's name with .html, where you are"
+    )
+    doctor = _add(
+        commands,
+        "doctor",
+        "Look at Python, Java, jars, Spark's master and Airflow, and say how to mend what is wrong; "
+        "with a pipeline, at its tables, lock and source, too. Starts no Spark.",
+    )
+    doctor.add_argument("pipeline", nargs="?", help="a pipeline file, or the name of one; default: the machine alone")
+    doctor.set_defaults(act=verbs.doctor)
     maintain = add(
         "maintain",
         verbs.maintain,

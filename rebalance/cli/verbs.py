@@ -7,6 +7,7 @@ from argparse import Namespace
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Literal
 
+from rebalance.cli.exits import DONE, FAULT
 from rebalance.cli.output import Answer, make_console, print_json, progress, said, say
 from rebalance.errors import ConfigError
 
@@ -140,6 +141,23 @@ def adopt(pipeline: Pipeline, given: Namespace) -> Answer:
     from rebalance.steps.rewind import adopt
 
     return said(adopt(pipeline))
+
+
+def report(pipeline: Pipeline, given: Namespace) -> Answer:
+    """A file about the pipeline."""
+    from rebalance.view.report import write_report
+
+    file = str(write_report(pipeline, given.last, given.out))
+    return said(f"Written: {file}", file=file)
+
+
+def doctor(given: Namespace) -> Answer:
+    """What is wrong here."""
+    from rebalance.view.doctor import as_document, examine, print_findings
+
+    found = examine(given.pipeline)
+    document = as_document(found)
+    return Answer(document, lambda console: print_findings(found, console), code=DONE if document["well"] else FAULT)
 
 
 def maintain(pipeline: Pipeline, given: Namespace) -> Answer:

@@ -9,18 +9,22 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
+from html import escape
 from json import dumps, loads
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rebalance.errors import RebalanceError
+from rebalance.errors import DamagedError, RebalanceError
 from rebalance.partition.hashing import hash_longs, hash_strings
 from rebalance.partition.ring import SLOT_SHIFT, SLOTS
 
 Key = str | int
 KeyType = Literal["string", "long"]
+#: How many routes a notebook shows.
+_SHOWN = 5
 
 
 def slots_of(keys: Iterable[Key], key_type: KeyType) -> NDArray[np.int32]:
@@ -129,4 +133,38 @@ class PartitionFunction:
             routes={as_key(r["key"]): int(r["channel"]) for r in record["routes"]},
             splits=splits,
             memo=loads(record["memo"]),
+        )
+
+    def save(self, file: str | Path) -> None:
+        """Write it to a file, as JSON; `rebalance.load_function` reads it. The file is there whole or not at all."""
+        file = Path(file)
+        made = file.with_name(f".{file.name}.new")
+        made.write_text(dumps(self.to_record()))
+        made.replace(file)
+
+    @classmethod
+    def load(cls, file: str | Path) -> PartitionFunction:
+        """The function of a file that `save` has written; anything else is refused."""
+        try:
+            record = loads(Path(file).read_text())
+            function = cls.from_record(record)
+            whole = record["digest"] == function.digest()
+        except (ValueError, LookupError, TypeError, AttributeError, RebalanceError):
+            whole = False
+        if not whole:
+            raise DamagedError(
+                f"{file} is not a function as `save` writes it, or was changed since. Save the function again."
+            )
+        return function
+
+    def _repr_html_(self) -> str:
+        """For a notebook: what it is and its first routes. Keys are foreign text."""
+        rows = "".join(
+            f"<tr><td>{escape(str(key))}</td><td>{channel}</td></tr>"
+            for key, channel in sorted(self.routes.items())[:_SHOWN]
+        )
+        of = f", {_SHOWN} of them:" if len(self.routes) > _SHOWN else ":" if rows else ""
+        said = f"function v{self.version}: {self.channels} channels, {self.key_type} keys, {len(self.splits):,} split, {len(self.routes):,} with a route{of}"
+        return f"<div>{said}</div>" + (
+            f"<table style='color:inherit'><tr><th>key</th><th>channel</th></tr>{rows}</table>" if rows else ""
         )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -158,6 +158,14 @@ def local_heap() -> str:
     return f"{max(1024, min(_LARGEST_HEAP, total * 2 // 5 >> 20))}m"
 
 
+def chosen_master(told: Mapping[str, str], pipeline: Pipeline | None) -> str:
+    """Where Spark runs. spark-submit always names a master, if only its default: the file's wins where it has one."""
+    master = told.get("spark.master", "local[*]")
+    if pipeline and (master == "local[*]" or "master" in pipeline.spark.model_fields_set):
+        return pipeline.spark.master
+    return master
+
+
 def _settings(pipeline: Pipeline | None, asked: dict[str, str]) -> tuple[dict[str, str], bool]:
     """The three layers in one, and whether spark-submit has started the JVM already."""
     from pyspark import SparkConf, SparkContext
@@ -170,10 +178,7 @@ def _settings(pipeline: Pipeline | None, asked: dict[str, str]) -> tuple[dict[st
         told = dict(SparkConf().getAll())
     else:
         told = spark_defaults(Path(_find_spark_home()))
-    # spark-submit always names a master, if only its default: the file's wins where it has one.
-    master = told.get("spark.master", "local[*]")
-    if pipeline and (master == "local[*]" or "master" in pipeline.spark.model_fields_set):
-        master = pipeline.spark.master
+    master = chosen_master(told, pipeline)
     local = {"spark.driver.memory": local_heap(), **LOCAL_DEFAULTS} if master.startswith("local") else {}
     named = {"spark.master": master, "spark.app.name": pipeline.dag_id if pipeline else "rebalance"}
     return joined(DEFAULTS, local, told, named, asked), submitted

@@ -75,6 +75,16 @@ class Record:
     sleeper: Running | None = None
 
 
+def recorded(folder: Path) -> Record | None:
+    """What a folder's record says, whether it is still so or not."""
+    try:
+        found = json.loads((folder / "record").read_text())
+        sleeper = Running(**found["sleeper"]) if found["sleeper"] else None
+        return Record(Running(**found["jvm"]), found["made_from"], found["clients"], sleeper)
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
 @dataclass
 class WarmJvm:
     """The one JVM of a folder, lent to this process. Whoever makes one must give it back or end it."""
@@ -90,7 +100,7 @@ class WarmJvm:
         """Take the JVM, or start one; returns how it was come by. Nobody else has it until it is given back or this process ends."""
         _make_private(self.folder)
         self._take_lock()
-        self.record = self._read()
+        self.record = recorded(self.folder)
         unfit = self._unfit(made_from)
         if unfit or not self.record:
             self.end()
@@ -221,14 +231,6 @@ class WarmJvm:
                 raise NotToBeHadError(f"it did not start: {self.output()[-1000:]}")
             time.sleep(0.05)
         return Record(jvm, dict(made_from))
-
-    def _read(self) -> Record | None:
-        try:
-            found = json.loads((self.folder / "record").read_text())
-            sleeper = Running(**found["sleeper"]) if found["sleeper"] else None
-            return Record(Running(**found["jvm"]), found["made_from"], found["clients"], sleeper)
-        except (OSError, ValueError, KeyError, TypeError):
-            return None
 
     def _store(self, record: Record) -> Record:
         self.record = record

@@ -13,6 +13,7 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 
 from rebalance.errors import DamagedError, LockedError
@@ -56,7 +57,7 @@ def _leased(root: str, patience: float) -> Iterator[None]:
 
 @contextmanager
 def _locked(root: str, patience: float) -> Iterator[None]:
-    path = Path(root) / "_locks" / "writer.lock"
+    path = _lock_file(root)
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a+") as file:
         _acquire(file.fileno(), path, patience)
@@ -65,6 +66,24 @@ def _locked(root: str, patience: float) -> Iterator[None]:
         file.flush()
         _require_whole_entries(Path(root))
         yield
+
+
+def held_by(root: str) -> tuple[str, datetime] | None:
+    """Who holds the lock of local tables, and since when; None if nobody does. A writer that tries at this very moment tries again."""
+    path = _lock_file(root)
+    if not path.exists():
+        return None
+    with path.open() as file:
+        try:
+            fcntl.flock(file.fileno(), fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            since = datetime.fromtimestamp(os.fstat(file.fileno()).st_mtime, UTC)
+            return file.read().strip() or "another process", since
+    return None
+
+
+def _lock_file(root: str) -> Path:
+    return Path(root) / "_locks" / "writer.lock"
 
 
 def _require_whole_entries(root: Path) -> None:

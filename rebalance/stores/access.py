@@ -45,14 +45,15 @@ def make_folder(path: str) -> None:
         Path(path).mkdir(parents=True, exist_ok=True)
 
 
-def object_store(path: str) -> ObjectStore:
-    """What is below a path as a store with conditional puts."""
+def object_store(path: str, *, hurried: bool = False) -> ObjectStore:
+    """What is below a path as a store with conditional puts; one that is hurried answers at once or not at all."""
     if not is_remote(path):
         return LocalStore(path, mkdir=True)
     options = options_of(path)
     # A setting of the connection, not of the store.
-    client = {"allow_http": options.pop("AWS_ALLOW_HTTP", "") == "true", "timeout": "20s", "connect_timeout": "5s"}
-    retries = {"max_retries": 3, "retry_timeout": timedelta(seconds=15)}
+    allowed = {"allow_http": options.pop("AWS_ALLOW_HTTP", "") == "true"}
+    client = {**allowed, "timeout": "3s" if hurried else "20s", "connect_timeout": "2s" if hurried else "5s"}
+    retries = {"max_retries": 0 if hurried else 3, "retry_timeout": timedelta(seconds=3 if hurried else 15)}
     return from_url(path, config=options, client_options=client, retry_config=retries)  # type: ignore[call-overload, no-any-return]
 
 

@@ -20,6 +20,7 @@ import socket
 import threading
 import time
 from dataclasses import asdict, dataclass, field, replace
+from datetime import datetime
 from uuid import uuid4
 
 from obstore.exceptions import AlreadyExistsError, BaseError, NotFoundError, PreconditionError
@@ -165,3 +166,17 @@ class Lease:
                 return False
         self._mine, self._renewed = record, began
         return True
+
+
+def record_of(root: str, *, hurried: bool = False) -> tuple[Record, datetime] | None:
+    """What the lease of a root says, and when that was put, by the store's clock; None if nobody ever had it."""
+    try:
+        found = object_store(root, hurried=hurried).get(NAME)
+    except (NotFoundError, FileNotFoundError):
+        return None
+    return Record(**json.loads(bytes(found.bytes()))), found.meta["last_modified"]
+
+
+def is_silent(record: Record, seconds: float) -> bool:
+    """Whether the holder of a lease that was put so many seconds ago has been silent for longer than it may."""
+    return record.held and seconds > record.seconds * _DRIFT

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import os
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
@@ -34,6 +35,7 @@ NOT_HERE = {"approvals", "key_costs", "late_events", "quarantine"}
 def run(command: str, name: str, key: str = "") -> None:
     """Run a command of the documentation on a pipeline."""
     told = command.replace("<name>", name).replace("KEY", key).replace("START", "20260101T0100Z")
+    told = told.replace("FILE", os.path.join(os.environ["REBALANCE_PIPELINES"], "report.html"))
     assert main(shlex.split(told)[1:]) == 0
 
 

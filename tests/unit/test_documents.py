@@ -22,6 +22,7 @@ from rebalance.documents.plan import plan_document
 from rebalance.documents.status import status_document
 from rebalance.documents.tables import tables_document
 from rebalance.documents.trial import known_planners, try_plan
+from rebalance.documents.trouble import trouble_document
 from rebalance.pipeline.file import Pipeline, load_pipeline
 from rebalance.storage import control
 from rebalance.storage.epochs import current_epoch, publish
@@ -43,6 +44,7 @@ def every_document(pipeline: Pipeline) -> dict[str, Any]:
         "status": status_document(pipeline),
         "tables": tables_document(pipeline),
         "planners": known_planners(),
+        "trouble": trouble_document(pipeline, [NEWEST]),
     }
 
 
@@ -180,6 +182,7 @@ def test_the_page_of_documents_has_every_field(written: Pipeline, own: Pipeline)
         "Plan": fields_of(plan_document(written), stop=("answer",)),
         "Key": fields_of(key_document(written, moved), stop=("shares",)),
         "Trial": fields_of(try_plan(written, planner="keep"), stop=("plans.flows",)),
+        "Trouble": fields_of(trouble_document(own, [NEWEST]), stop=("checks", "quarantined", "late", "skipped")),
         "Tables": fields_of(tables_document(written), stop=("tables",)),
         "Answer": fields_of(answer_plan(own, f"{NEWEST}-f8", "reject", "Ann"), stop=("plan",)),
     }
