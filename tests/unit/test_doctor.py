@@ -352,7 +352,7 @@ def test_a_lease_is_held_given_back_or_of_somebody_who_has_died(tmp_path: Path, 
     assert (held.state, f"held by process {os.getpid()} on" in held.seen) == ("ok", True)
     lease.release()
     assert only(tables.tables(pipeline), "lock").seen == "nobody writes now"
-    silent = LeaseRecord(7, "process 1 on gone", held=True, seconds=0.001)
+    silent = LeaseRecord(7, "process 1 on gone", "", held=True, seconds=0.001)
     object_store(pipeline.tables).put(NAME, json.dumps(asdict(silent)).encode())
     time.sleep(1.1)  # the store's times are whole seconds
     stale = only(tables.tables(pipeline), "lock")
