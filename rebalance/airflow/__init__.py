@@ -16,8 +16,12 @@ from rebalance.errors import extras_named
 if TYPE_CHECKING:
     from airflow.sdk import DAG, Asset
 
-#: Key under which a task leaves what went wrong, for the notes on its run.
-TROUBLE = "trouble"
+#: Keys under which a task leaves what became of it where it returns nothing, and the last one what the whole run came to.
+SAID, SUMMARY = "said", "summary"
+#: What all our assets are grouped under.
+GROUP = "rebalance"
+#: Where Airflow's API server has the page of the pipelines.
+PAGE = "/rebalance"
 
 
 def pipelines(folder: str | Path, notify: Sequence[Callable[[Any], object]] = ()) -> dict[str, DAG]:

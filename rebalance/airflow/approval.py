@@ -16,6 +16,9 @@ from airflow.providers.standard.operators.hitl import HITLOperator
 from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOperator
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException, TaskAwaitingInput
 
+from rebalance.airflow import SAID
+from rebalance.airflow.operator import address, page_address
+from rebalance.airflow.tasks import leave
 from rebalance.errors import RebalanceError
 from rebalance.pipeline.file import Pipeline, load_pipeline
 
@@ -50,10 +53,14 @@ class AskApproval(TriggerDagRunOperator):
         root = load_pipeline(self.pipeline_file).tables
         with trouble_in_words(root):
             plan = pending(root)
-        if plan is None:
-            raise AirflowSkipException("no plan waits for an answer: there is nothing to ask")
+        if plan is None or context["params"].get("dry_run"):
+            raise skip(
+                context, "a dry run asks nobody" if plan else "no plan waits for an answer: there is nothing to ask"
+            )
         self.conf = {"plan_id": plan["plan_id"], "digest": plan["digest"]}
         self.trigger_run_id = f"plan__{plan['plan_id']}__{plan['digest'][:12]}"
+        answer_at = address(f"dags/{self.trigger_dag_id}/runs/{self.trigger_run_id}")
+        leave(context["ti"], SAID, f"plan {plan['plan_id']} waits for an answer: [answer it]({answer_at})")
         return super().execute(context)
 
 
@@ -74,13 +81,14 @@ class ApprovePlan(HITLOperator):
             **options,
         )
         self.pipeline_file = str(pipeline.file)
+        self.pipeline_dag = pipeline.dag_id
 
     def execute(self, context: Any) -> Any:
         """Show the plan and wait."""
         from rebalance.storage.approvals import plan_in_words
 
         plan = self._still_open(context)
-        self.body = plan_in_words(plan) + "\nResults do not wait for the answer. Rejecting moves nothing.\n"
+        self.body = plan_in_words(plan) + self._what_follows(plan)
         return super().execute(context)
 
     def execute_complete(self, context: Any, event: dict[str, Any]) -> dict[str, str]:
@@ -97,6 +105,15 @@ class ApprovePlan(HITLOperator):
             "who": str(user.get("name") or user.get("id") or "somebody in Airflow"),
         }
 
+    def _what_follows(self, plan: dict[str, Any]) -> str:
+        page = page_address(f"#/dag/{self.pipeline_dag}/interval/{plan['interval_id']}")
+        return f"""{f"Notes: {plan['notes']}" if plan["notes"] else ""}
+
+**{APPROVE}:** `migrate_state` of the next run of `{self.pipeline_dag}` moves the keys with their state in one commit, verifies it, and
+switches to the new function. **{REJECT}:** nothing is moved, and the active function stays until a newer plan is made. Results wait for
+neither. [Look at the interval]({page})
+"""
+
     def _still_open(self, context: Any) -> dict[str, Any]:
         """The plan of this run, if it is the one that waits for an answer."""
         from rebalance.steps.trouble import trouble_in_words
@@ -106,10 +123,17 @@ class ApprovePlan(HITLOperator):
         with trouble_in_words(root):
             plan = pending(root)
         if plan is None or {name: plan[name] for name in asked} != asked:
-            raise AirflowSkipException(
-                f"plan {asked['plan_id']} was superseded or answered elsewhere, or another function is active by now"
+            raise skip(
+                context,
+                f"plan {asked['plan_id']} was superseded or answered elsewhere, or another function is active by now",
             )
         return plan
+
+
+def skip(context: Any, why: str) -> AirflowSkipException:
+    """Why a task skips itself, left for its note too."""
+    leave(context["ti"], SAID, why)
+    return AirflowSkipException(why)
 
 
 def plan_of(context: Any) -> dict[str, str]:
@@ -133,5 +157,10 @@ def record_answer(pipeline_file: str, ti: Any) -> str:
         with trouble_in_words(root):
             answer(root, given["plan_id"], given["digest"], given["answer"], given["who"])
     except RebalanceError as error:
-        raise AirflowFailException(f"{type(error).__name__}: {error}") from None
-    return f"{given['answer']} of plan {given['plan_id']} by {given['who']} recorded"
+        said = f"{type(error).__name__}: {error}"
+        leave(ti, SAID, said)
+        raise AirflowFailException(said) from None
+    follows = (
+        "the next run's migrate_state carries it out" if given["answer"] == "approve" else "nothing is moved by it"
+    )
+    return f"{given['answer']} of plan {given['plan_id']} by {given['who']} recorded: {follows}"

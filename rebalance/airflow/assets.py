@@ -7,6 +7,7 @@ from typing import Any
 
 from airflow.sdk import Asset
 
+from rebalance.airflow import GROUP
 from rebalance.pipeline.file import Pipeline, load_pipeline
 from rebalance.pipeline.intervals import Interval
 from rebalance.steps import RESULTS
@@ -19,13 +20,29 @@ WRITTEN = {
     "migrate_state": ("state", "epochs"),
     RESULTS: ("results", "batches", "state", "epochs"),
 }
+#: The steps that read the source.
+READING = ("collect_stats", RESULTS)
 
 
 def asset_of(pipeline: Pipeline | str | Path, table: str) -> Asset:
     """A table of a pipeline, or of a pipeline file, as an asset: `schedule=[asset_of("demo.toml", "results")]`."""
     known = pipeline if isinstance(pipeline, Pipeline) else load_pipeline(pipeline)
-    path = f"{known.tables.rstrip('/')}/{table}"
-    return Asset(f"{known.dag_id}.{table}", path if "://" in path else Path(path).as_uri(), group="rebalance")
+    return Asset(f"{known.dag_id}.{table}", _uri(f"{known.tables.rstrip('/')}/{table}"), group=GROUP)
+
+
+def source_of(pipeline: Pipeline) -> Asset:
+    """What a pipeline reads.
+
+    An asset of the pipeline's own, with an address that no other has: of two assets with one address Airflow lets one be, and fails the
+    tasks that name the other.
+    """
+    source = pipeline.source
+    place = _uri(source.path) if source.path else source.table
+    return Asset(f"{pipeline.dag_id}.source", f"{place}?read_by={pipeline.dag_id}", group=GROUP)
+
+
+def _uri(path: str) -> str:
+    return path if "://" in path else Path(path).as_uri()
 
 
 def assets_of(pipeline: Pipeline, step: str) -> list[Asset]:

@@ -21,10 +21,12 @@ from typing import Any
 
 from airflow.providers.standard.operators.empty import EmptyOperator
 from airflow.providers.standard.operators.python import PythonOperator
-from airflow.sdk import DAG, CronDataIntervalTimetable, Param, TriggerRule
+from airflow.sdk import DAG, CronDataIntervalTimetable, TriggerRule
 from airflow.sdk.exceptions import AirflowFailException
 
-from rebalance.airflow.assets import assets_of
+from rebalance.airflow.assets import READING, assets_of, source_of
+from rebalance.airflow.form import run_form
+from rebalance.airflow.operator import DocsLink, IntervalLink, PipelineLink, RebalanceOperator
 from rebalance.airflow.page import describe, describe_approval, describe_broken
 from rebalance.airflow.tasks import NOTIFIERS, run_task
 from rebalance.airflow.upkeep import make_maintain_dag, make_rewind_dag
@@ -55,7 +57,7 @@ def make_dag(pipeline: Pipeline) -> DAG:
         max_active_runs=1,
         tags=["rebalance", pipeline.planning.planner, pipeline.planning.mode],
         default_args=task_defaults(pipeline),
-        params=run_form(),
+        params=run_form(pipeline),
     )
     tasks = {step.name: make_task(dag, pipeline, step) for step in steps_of(pipeline)}
     row = list(tasks.values())
@@ -74,20 +76,10 @@ def make_dag(pipeline: Pipeline) -> DAG:
     return dag
 
 
-def run_form() -> dict[str, Any]:
-    """What a person can insist on who triggers a run by hand."""
-    about = {
-        "skip": "Leave out the intervals between the newest processed one and this run's, for good; it is recorded. Without it, a run that "
-        "does not follow the newest processed interval is refused.",
-        "now": "Take the interval though it is not closed yet; events that come later are in no result until a rewind. Without it, the run "
-        "waits for interval.grace.",
-    }
-    return {name: Param(False, type="boolean", title=name, description=text) for name, text in about.items()}
-
-
 def task_defaults(pipeline: Pipeline) -> dict[str, Any]:
     """What all tasks of a pipeline have in common."""
     return {
+        "owner": pipeline.airflow.owner,
         "pool": pipeline.airflow.pool,
         "retries": pipeline.airflow.retries,
         "retry_delay": timedelta(seconds=pipeline.airflow.retry_delay_seconds),
@@ -96,12 +88,15 @@ def task_defaults(pipeline: Pipeline) -> dict[str, Any]:
 
 def make_task(dag: DAG, pipeline: Pipeline, step: Step) -> Any:
     """A step as a task."""
-    return PythonOperator(
+    return RebalanceOperator(
         task_id=step.name,
         dag=dag,
+        pipeline=pipeline,
+        links=[IntervalLink(), *([DocsLink()] if step.name == "check_quality" else [])],
         python_callable=run_task,
         op_args=[step.name, str(pipeline.file)],
         execution_timeout=timeout_of(pipeline, step),
+        inlets=[source_of(pipeline)] if step.name in READING else [],
         outlets=assets_of(pipeline, step.name),
         trigger_rule=TriggerRule.ALL_DONE if step.name == RESULTS else TriggerRule.ALL_SUCCESS,
         doc_md=f"{step.name} {step.about}.",
@@ -141,9 +136,17 @@ def make_approve_dag(pipeline: Pipeline) -> DAG:
         tags=["rebalance", pipeline.planning.mode],
         default_args=task_defaults(pipeline),
     )
-    question = ApprovePlan(task_id="approve_plan", dag=dag, pipeline=pipeline)
-    question >> PythonOperator(
-        task_id="record_answer", dag=dag, python_callable=record_answer, op_args=[str(pipeline.file)]
+    question = ApprovePlan(
+        task_id="approve_plan", dag=dag, pipeline=pipeline, doc_md="approve_plan shows a plan and waits for a person."
+    )
+    question >> RebalanceOperator(
+        task_id="record_answer",
+        dag=dag,
+        pipeline=pipeline,
+        links=[PipelineLink()],
+        python_callable=record_answer,
+        op_args=[str(pipeline.file)],
+        doc_md="record_answer stores the answer for exactly the function that was shown; an answer that could have no effect fails.",
     )
     return dag
 

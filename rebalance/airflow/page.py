@@ -9,6 +9,8 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from rebalance.airflow.assets import WRITTEN
+from rebalance.airflow.operator import page_address
 from rebalance.pipeline.file import Pipeline
 from rebalance.steps import RESULTS, steps_of
 
@@ -31,14 +33,23 @@ def describe(pipeline: Pipeline) -> str:
     """The page of a pipeline, in Markdown."""
     operator = pipeline.operator.label
     keys = ", ".join(f"`{column}`" for column in pipeline.source.key)
-    planning = pipeline.planning
+    planning, count = pipeline.planning, pipeline.channels.count
     mode = _MODES[planning.mode].format(dag=pipeline.dag_id, file=pipeline.file)
     steps = "\n".join(f"{number}. **{step.name}** {step.about}." for number, step in enumerate(steps_of(pipeline), 1))
     return f"""\
 # {pipeline.name}: balanced `{operator}` per {keys}
 
-Events of `{pipeline.source.place}` in intervals of {_words(pipeline.interval.length)}, on {pipeline.channels.count} channels. One run is one
-interval; each task can be run again for its interval and changes nothing the second time. {_ORDERS[planning.when]}
+`{operator}` runs for every {keys} on {count} channels, that is {count} Spark tasks side by side, and keeps state per key. A hash alone gives some
+channels far more work than others, and an interval takes as long as its fullest channel. So each interval is counted, and where a channel is
+more than {planning.theta_max:.0%} from its fair load, `{planning.planner}` gives a few keys another channel, and only their state moves.
+
+```
+{picture(pipeline)}
+```
+
+One run is one interval of {_words(pipeline.interval.length)}; each task can be run again for its interval and changes nothing the second time.
+{_ORDERS[planning.when]} What each task did is its note, what the interval came to is the run's note, and the link **Interval** of a task leads to
+[the pipeline's page]({page_address(f"#/dag/{pipeline.dag_id}")}).
 
 {steps}
 
@@ -54,7 +65,11 @@ Everything else is retried {pipeline.airflow.retries} times first. Then it depen
 
 **When a run begins:** when its interval has ended. Its first task then waits until `interval.grace` has passed, without a worker. A run
 triggered by hand may **skip** the intervals between the newest processed one and its own, which is recorded, or take an interval **now**,
-before it is closed. Without that, a run whose interval does not follow the newest processed one is refused.
+before it is closed. Without that, a run whose interval does not follow the newest processed one is refused. It may also plan with another
+**planner** or **theta_max**, or move nothing (**dry_run**), in this one run; the plan's notes say so.
+
+**To fill a range of intervals:** trigger a backfill. They run in the order of time, whatever it says of active runs at once: an interval waits
+for the one before.
 
 **Tables:** Delta, under `{pipeline.tables}`. `rebalance status {pipeline.file}` reads them without Spark.
 
@@ -68,6 +83,22 @@ From `{pipeline.file}`; **bold** where the file says so, else the default.
 """
 
 
+def picture(pipeline: Pipeline) -> str:
+    """The flow in plain text, for a code block: Airflow's Markdown draws no diagrams."""
+    width = max(len(step.name) for step in steps_of(pipeline))
+    lines = [f"events of {pipeline.source.place}"]
+    for step in steps_of(pipeline):
+        tables = ", ".join(WRITTEN[step.name])
+        lines += ["  ▼", f"{step.name:{width}} ─▶ {tables}"]
+        if step.name == "migrate_state" and pipeline.planning.mode == "approve":
+            lines.append(
+                f"  ├──▶ {'ask_approval':{width - 5}} ─▶ a person, in {pipeline.dag_id}_approve; nothing waits for the answer"
+            )
+    if pipeline.planning.when == "before":
+        lines += ["", f"{RESULTS} runs whatever became of the other four: results never wait for a plan."]
+    return "\n".join(lines)
+
+
 def describe_approval(pipeline: Pipeline) -> str:
     """The page of the DAG that asks a person about the pipeline's plans."""
     return f"""\
@@ -77,6 +108,9 @@ One run per plan, started by `{pipeline.dag_id}` when an interval leaves a plan 
 waits for a person; **record_answer** stores the answer in the table `approvals`, for exactly the function that was shown. Nothing else waits.
 A newer plan takes the place of an unanswered one: the older question closes itself within an interval, and an answer that comes in
 between fails `record_answer` and has no effect.
+
+**Approve:** `migrate_state` of the next run of `{pipeline.dag_id}` moves the keys with their state in one commit, verifies it, and switches to the
+new function. **Reject:** nothing is moved.
 """
 
 
@@ -85,9 +119,9 @@ def describe_maintain(pipeline: Pipeline) -> str:
     return f"""\
 # Maintenance of {pipeline.name}
 
-The same as `rebalance maintain {pipeline.file}`: rows that `[retention]` gives up, state in pieces, old entries of logs, files that no served
-epoch needs, leftovers of killed runs. It changes no result and no row of the state, and can be killed and run again at any time. What it did
-is the task's return value.
+The same as `rebalance maintain {pipeline.file}`: it removes rows that `[retention]` gives up, old entries of logs, files that no served epoch
+needs and leftovers of killed runs, and rewrites state that lies in pieces. It changes no result and no row of the state, and can be killed and
+run again at any time. With **dry_run** it only says what it would do. What it did is the task's note.
 """
 
 
@@ -96,9 +130,14 @@ def describe_rewind(pipeline: Pipeline) -> str:
     return f"""\
 # Rewind of {pipeline.name}
 
-The same as `rebalance rewind {pipeline.file}`: trigger it with the first interval that is to be run again. Function and state from before it
-become active; results stay until their intervals run again. Then clear the runs of `{pipeline.dag_id}` from that interval on, oldest first.
-With **undo**, the newest rewind is taken back instead. What it did is the task's return value.
+The same as `rebalance rewind {pipeline.file}`: trigger it with the first interval that is to be run again, for example because its events were
+corrected. What happens then:
+
+1. Function and state from before that interval become active, at once and by one row (an epoch). Nothing is deleted.
+2. Results of that interval and the later ones stay as they are until these run again.
+3. That is yours to start: clear the runs of `{pipeline.dag_id}` from that interval on, oldest first.
+
+With **undo**, the newest rewind is taken back instead, as long as nothing has run since. What it did is the task's note.
 """
 
 

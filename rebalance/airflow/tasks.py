@@ -6,7 +6,7 @@ import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from airflow.sdk.exceptions import (
@@ -16,17 +16,22 @@ from airflow.sdk.exceptions import (
     AirflowTaskTimeout,
 )
 
-from rebalance.airflow import TROUBLE
+from rebalance.airflow import SAID, SUMMARY
+from rebalance.airflow.form import PLANNING, as_asked
 from rebalance.errors import NotClosedError, OrderError, RebalanceError, SkippedError
 from rebalance.pipeline.file import Pipeline, load_pipeline
 from rebalance.pipeline.intervals import Interval
 from rebalance.spark.warm import kept_warm
-from rebalance.steps import AS_USUAL, RESULTS, Insist, run_step
+from rebalance.steps import AS_USUAL, RESULTS, Insist, run_step, steps_of
 
 log = logging.getLogger("rebalance")
 
 #: What is called with Airflow's context and the alert in it, by DAG; filled when the DAG file is read, which every task does first.
 NOTIFIERS: dict[str, Sequence[Callable[[Any], object]]] = {}
+#: How long a task waits before it looks again whether the run before has its results.
+NEXT_LOOK = timedelta(seconds=30)
+#: States in which a task stays unless somebody clears it.
+ENDED = ("failed", "upstream_failed", "skipped", "removed")
 
 
 def run_task(
@@ -47,28 +52,30 @@ def run_task(
     began = time.perf_counter()
     try:
         known = pipeline, interval = pipeline_and_interval(pipeline_file, data_interval_start, data_interval_end)
-        wanted, scheduled = params or {}, dag_run is None or dag_run.run_type == "scheduled"
+        scheduled = dag_run is None or dag_run.run_type == "scheduled"
+        wanted = {} if scheduled else params or {}
         with trouble_in_words(pipeline.tables):
             if not wanted.get("now"):
                 wait_until_closed(pipeline, interval, scheduled=scheduled)
             if not wanted.get("skip"):
-                refuse_without_results_before(ti, pipeline, interval)
+                require_results_before(ti, pipeline, interval)
             # Whoever does not want to catch up wants intervals to be left out.
             skip = bool(wanted.get("skip")) or (scheduled and not pipeline.airflow.catchup)
+            followed, asked = as_asked(pipeline, wanted) if step in PLANNING else (pipeline, "")
             with kept_warm(pipeline.spark.warm if is_own_process() else 0):
                 # It is closed, or a person says that it need not be.
-                said = run_step(step, pipeline, interval, Insist(now=True, skip=skip))
-        show(pipeline, interval, step, time.perf_counter() - began, outlet_events)
+                said = run_step(step, followed, interval, Insist(now=True, skip=skip, asked=asked))
+        show(pipeline, interval, step, time.perf_counter() - began, outlet_events, ti)
         alert(pipeline, interval, step)
-        return said
+        return f"{said}; {asked}" if asked else said
     except SkippedError as error:
+        leave(ti, SAID, str(error))
         raise AirflowSkipException(str(error)) from None
     except AirflowRescheduleException:
         raise
     except (Exception, AirflowTaskTimeout) as error:
         said = str(error) if isinstance(error, AirflowFailException) else f"{type(error).__name__}: {error}"
-        if ti:
-            ti.xcom_push(key=TROUBLE, value=said)
+        leave(ti, SAID, said)
         # Airflow retries every other exception. What took too long to plan would do so again, and results wait for it; what is far from
         # closed is so for longer than all retries.
         hopeless = isinstance(error, NotClosedError) or (isinstance(error, AirflowTaskTimeout) and step != RESULTS)
@@ -82,17 +89,32 @@ def run_task(
         raise
 
 
-def show(pipeline: Pipeline, interval: Interval, step: str, seconds: float, outlet_events: Any) -> None:
-    """Tell Airflow's assets and metrics what was done; that this fails is no reason to fail the step."""
+def leave(ti: Any, key: str, text: str) -> None:
+    """Leave words where the notes on a run are made of them."""
+    if ti:
+        ti.xcom_push(key=key, value=text)
+
+
+def show(
+    pipeline: Pipeline, interval: Interval, step: str, seconds: float, outlet_events: Any = None, ti: Any = None
+) -> None:
+    """Tell Airflow's assets, metrics and notes what was done; that this fails is no reason to fail the step."""
     from rebalance.airflow.assets import describe_events
-    from rebalance.airflow.metrics import emit
+    from rebalance.airflow.metrics import emit, summary_of
+    from rebalance.storage.history import read_history
 
     try:
         if outlet_events is not None:
             describe_events(pipeline, interval, step, outlet_events)
-        emit(pipeline, interval, step, seconds)
+        # Where the results come first, the plan is known only at the end.
+        tells = step in (RESULTS, steps_of(pipeline)[-1].name)
+        newest = read_history(pipeline.tables, 1) if tells else []
+        record = newest[0] if newest and newest[0].interval_id == interval.id else None
+        emit(pipeline, step, seconds, record)
+        if record:
+            leave(ti, SUMMARY, summary_of(record))
     except Exception:
-        log.warning("%s %s: its assets or metrics are not complete", step, interval.id, exc_info=True)
+        log.warning("%s %s: its assets, metrics or summary are not complete", step, interval.id, exc_info=True)
 
 
 def alert(pipeline: Pipeline, interval: Interval, step: str, error: BaseException | None = None) -> None:
@@ -163,8 +185,11 @@ def utc(date: datetime) -> datetime:
     return datetime.fromtimestamp(date.timestamp(), UTC)
 
 
-def refuse_without_results_before(ti: Any, pipeline: Pipeline, interval: Interval) -> None:
-    """Fail at once if the run before has no results: this interval would build on state that is not there."""
+def require_results_before(ti: Any, pipeline: Pipeline, interval: Interval) -> None:
+    """Wait for the run before while it is at work, and fail at once if it has no results: this interval would build on state that is not there.
+
+    Two runs are at work at a time where a backfill meets the scheduler's runs, or was told to have several active ones.
+    """
     before = ti.get_previous_dagrun() if ti else None
     if before is None or before.data_interval_start is None or utc(before.data_interval_start) >= interval.start:
         return
@@ -176,9 +201,14 @@ def refuse_without_results_before(ti: Any, pipeline: Pipeline, interval: Interva
     from rebalance.storage.epochs import current_epoch
 
     newest = current_epoch(pipeline.tables)
-    if newest is None or newest.interval_id < pipeline.interval_at(utc(before.data_interval_start)).id:
-        raise OrderError(
-            f"the run before, {before.run_id}, has no results: its {RESULTS} is {state or 'not run yet'}. "
-            "Clear that task first, then the failed ones of this run, and unpause the DAG. To leave its interval out for good, trigger "
-            "a run of this one's by hand, with `skip`."
-        )
+    if newest is not None and newest.interval_id >= pipeline.interval_at(utc(before.data_interval_start)).id:
+        return
+    # Not for one that is only queued: with one active run at a time it waits for the place that this run has.
+    if before.state == "running" and state not in ENDED:
+        log.info("%s %s: waiting for the results of the run before, %s", pipeline.name, interval.id, before.run_id)
+        raise AirflowRescheduleException(datetime.now(UTC) + NEXT_LOOK)  # type: ignore[no-untyped-call]
+    raise OrderError(
+        f"the run before, {before.run_id}, has no results: its {RESULTS} is {state or 'not run yet'}. "
+        "Clear that task first, then the failed ones of this run, and unpause the DAG. To leave its interval out for good, trigger "
+        "a run of this one's by hand, with `skip`."
+    )

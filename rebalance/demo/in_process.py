@@ -189,22 +189,30 @@ def run_tasks(dag: Any, interval: Interval) -> Any:
 
 def finish(dag: Any, run: Any, session: Any) -> None:
     """Run the tasks of a run as they become ready, until it has ended."""
-    from airflow.utils.state import DagRunState, TaskInstanceState
+    from airflow.utils.state import DagRunState
 
     states: dict[str, str] = {}
     run.set_state(DagRunState.RUNNING)
     while run.state == DagRunState.RUNNING:
-        session.expire_all()
-        ready, _ = run.update_state(session=session)
-        run.schedule_tis(ready, session=session)
-        session.commit()
-        # Not all that were ready: an empty task is done by now. And others: one that waited for a person was scheduled by the answer.
-        scheduled = run.get_task_instances(state=[TaskInstanceState.SCHEDULED], session=session)
-        for ti in scheduled:
-            _run_task(ti, dag.get_task(ti.task_id), session)
-            session.commit()
-        if not ready and not scheduled and run.state == DagRunState.RUNNING:
+        worked = advance(dag, run, session)
+        if not worked and run.state == DagRunState.RUNNING:
             states = _wait(run, states, session)
+
+
+def advance(dag: Any, run: Any, session: Any) -> bool:
+    """Run the tasks of a run that are ready now; returns whether there were any."""
+    from airflow.utils.state import TaskInstanceState
+
+    session.expire_all()
+    ready, _ = run.update_state(session=session)
+    run.schedule_tis(ready, session=session)
+    session.commit()
+    # Not all that were ready: an empty task is done by now. And others: one that waited for a person was scheduled by the answer.
+    scheduled = run.get_task_instances(state=[TaskInstanceState.SCHEDULED], session=session)
+    for ti in scheduled:
+        _run_task(ti, dag.get_task(ti.task_id), session)
+        session.commit()
+    return bool(ready or scheduled)
 
 
 def _create_run(dag: Any, interval: Interval, session: Any) -> Any:

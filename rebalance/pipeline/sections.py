@@ -161,6 +161,7 @@ class Quality(Section):
 class AirflowSection(Section):
     """How Airflow runs it."""
 
+    owner: str = Field("airflow", min_length=1, description="Who owns the DAGs, for Airflow's list of them.")
     pool: str = Field("default_pool", description="Airflow pool of the tasks; it must exist.")
     retries: int = Field(2, ge=0, description="Retries of a task that failed for a passing reason.")
     retry_delay_seconds: float = Field(30.0, ge=0, description="Seconds before a retry.")

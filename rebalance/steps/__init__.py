@@ -26,6 +26,8 @@ class Insist:
     now: bool = False
     #: The intervals between the newest processed one and this one are left out.
     skip: bool = False
+    #: What was asked of this one plan, in words; it stands in the plan's notes.
+    asked: str = ""
 
 
 #: Nobody insists on anything.

@@ -6,6 +6,8 @@ same plan and changes nothing; nothing is moved here.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from rebalance.errors import OrderError
 from rebalance.partition import PartitionFunction
 from rebalance.pipeline.file import Pipeline
@@ -38,6 +40,8 @@ def make_plan(pipeline: Pipeline, interval: Interval, insist: Insist = AS_USUAL)
         require_passed(root, interval.id)
         active = load_function(root, epoch.function_version)
         request, plan = plan_for(pipeline, interval, active)
+        if insist.asked:
+            plan = replace(plan, notes=(*plan.notes, insist.asked))
         _store(pipeline, interval, active.version, request, plan)
         _note(plan)
         return f"{plan.decision}: {plan.reason}"
@@ -70,7 +74,7 @@ def _store(pipeline: Pipeline, interval: Interval, base: int, request: Request, 
     root, version = pipeline.tables, base
     if plan.decision is Decision.APPLY:
         plan_id = plan_id_of(interval.id, base)
-        if is_stored(root, plan_id, plan.function):
+        if is_stored(root, plan_id, plan):
             return
         store_moves(root, interval.id, plan_id, request=request, plan=plan)
         checkpoint("make_plan: moves stored")

@@ -7,7 +7,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from rebalance.partition import PartitionFunction
 from rebalance.planning.model import Plan, Request
 from rebalance.storage import control
 from rebalance.storage.epochs import Epoch, carried_out, load_function
@@ -30,10 +29,16 @@ def carried_out_for(root: str, interval_id: str) -> Epoch | None:
     return found[-1] if found else None
 
 
-def is_stored(root: str, plan_id: str, function: PartitionFunction) -> bool:
-    """Whether the plan is there already, to be applied with this very function."""
-    found = control.rows(root, "plans", plan_id=plan_id, decision="apply")
-    return bool(found) and load_function(root, found[-1]["function_version"]).digest() == function.digest()
+def is_stored(root: str, plan_id: str, plan: Plan) -> bool:
+    """Whether the plan is there already, to be applied with this very function, and for the same reasons."""
+    found = control.rows(root, "plans", plan_id=plan_id, decision="apply", planner=plan.planner)
+    if not found or found[-1]["notes"] != _notes(plan):
+        return False
+    return load_function(root, found[-1]["function_version"]).digest() == plan.function.digest()
+
+
+def _notes(plan: Plan) -> str:
+    return "; ".join(plan.notes)
 
 
 def store_moves(root: str, interval_id: str, plan_id: str, *, request: Request, plan: Plan) -> None:
@@ -68,7 +73,7 @@ def store_plan(root: str, interval_id: str, base_function: int, plan: Plan, *, f
         "planner": plan.planner,
         "decision": str(plan.decision),
         "reason": plan.reason,
-        "notes": "; ".join(plan.notes),
+        "notes": _notes(plan),
         "function_version": function_version,
         **measured,
         "routes": plan.after.routes,

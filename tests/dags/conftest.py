@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from textwrap import dedent
 from types import ModuleType
@@ -87,6 +89,32 @@ def airflow() -> Any:
 
     in_process.prepare(Path(os.environ["AIRFLOW_HOME"]))
     return in_process
+
+
+@pytest.fixture
+def api(airflow: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], Any]]:
+    """Airflow's API server, asked over HTTP with the token of a person: `ann` may act, `vic` may only look."""
+    passwords = tmp_path / "passwords.json"
+    for name, value in {
+        "API_AUTH__JWT_SECRET": "a secret of the tests' own, long enough to sign tokens with it; nobody else's",
+        "CORE__SIMPLE_AUTH_MANAGER_USERS": "ann:op,vic:viewer",
+        "CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": str(passwords),
+    }.items():
+        monkeypatch.setenv(f"AIRFLOW__{name}", value)
+    from airflow.api_fastapi.app import create_app
+    from starlette.testclient import TestClient
+
+    app = create_app(apps="core")
+    with ExitStack() as opened:
+
+        def of(user: str) -> Any:
+            client = opened.enter_context(TestClient(app, base_url="http://127.0.0.1:8080"))
+            given = {"username": user, "password": json.loads(passwords.read_text())[user]}
+            # As a browser has it: the token is a cookie.
+            client.cookies["_token"] = client.post("/auth/token", json=given).json()["access_token"]
+            return client
+
+        yield of
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
@@ -18,6 +19,7 @@ from rebalance.storage.epochs import current_epoch, publish, store_function
 from rebalance.storage.schemas import SCHEMAS
 from tests.dags.conftest import WritePipeline
 from tests.dags.test_rules import FIRST, SECOND, recorded, states
+from tests.dags.test_time import trigger
 
 
 @pytest.fixture
@@ -137,7 +139,10 @@ def test_an_answer_is_recorded_for_the_very_function_that_was_shown(asking: Any,
     asking.airflow.run_interval(asking.dag, FIRST)
     (question,) = questions(asking)
     assert go_on(asking, question.run_id)["approve_plan"] == "awaiting_input"
-    assert "Moves 12 keys, 3,456 bytes of state (1.0% of all)" in form(asking, question.run_id)
+    shown = form(asking, question.run_id)
+    assert "Moves 12 keys, 3,456 bytes of state (1.0% of all)" in shown
+    assert "**Approve:** `migrate_state` of the next run" in shown
+    assert f"/rebalance/#/dag/{asking.dag.dag_id}/interval/a" in shown
     assert pending(asking.root) is not None
     reply(asking, question.run_id, option)
     assert go_on(asking, question.run_id) == {"approve_plan": "success", "record_answer": "success"}
@@ -146,6 +151,13 @@ def test_an_answer_is_recorded_for_the_very_function_that_was_shown(asking: Any,
     assert row["answered_at"] <= datetime.now(UTC)
     assert is_approved(asking.root, "a", digest) is (answer == "approve")
     assert pending(asking.root) is None
+
+
+def test_a_dry_run_asks_nobody(asking: Any) -> None:
+    asking.plan("a")
+    asked = trigger(asking.airflow, asking.dag, FIRST.end + timedelta(minutes=1), dry_run=True)
+    (ask,) = [ti for ti in asked.get_task_instances() if ti.task_id == "ask_approval"]
+    assert (ask.state, questions(asking)) == ("skipped", [])
 
 
 def test_an_answer_to_a_superseded_plan_fails_and_has_no_effect(asking: Any) -> None:
@@ -173,6 +185,27 @@ def test_a_superseded_question_closes_itself_and_an_open_one_waits_on(asking: An
     asking.plan("b")
     wake(asking, question.run_id)
     assert go_on(asking, question.run_id) == {"approve_plan": "skipped", "record_answer": "skipped"}
+
+
+def test_a_plan_is_answered_over_http_by_a_person_with_a_name_and_the_right_to(
+    asking: Any, api: Callable[[str], Any]
+) -> None:
+    digest = asking.plan("a")
+    asking.airflow.run_interval(asking.dag, FIRST)
+    run_id = f"plan__a__{digest[:12]}"
+    go_on(asking, run_id)
+    ann, vic = api("ann"), api("vic")
+    runs = f"/api/v2/dags/{asking.question.dag_id}/dagRuns"
+    answer = f"{runs}/{run_id}/taskInstances/approve_plan/-1/hitlDetails"
+    (question,) = vic.get(f"{runs}/~/hitlDetails", params={"response_received": False}).json()["hitl_details"]
+    assert (question["task_instance"]["dag_run_id"], question["options"]) == (run_id, ["Approve", "Reject"])
+    assert vic.patch(answer, json={"chosen_options": ["Approve"]}).status_code == 403
+    assert ann.patch(answer, json={"chosen_options": ["Perhaps"]}).status_code == 400
+    assert ann.patch(answer, json={"chosen_options": ["Approve"]}).status_code == 200
+    assert ann.patch(answer, json={"chosen_options": ["Reject"]}).status_code == 409, "a question is answered once"
+    assert go_on(asking, run_id) == {"approve_plan": "success", "record_answer": "success"}
+    (row,) = control.rows(asking.root, "approvals")
+    assert (row["plan_id"], row["digest"], row["answer"], row["who"]) == ("a", digest, "approve", "ann")
 
 
 def wake(asking: Any, run_id: str) -> None:

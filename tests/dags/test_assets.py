@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from rebalance.steps import STEPS
 from rebalance.storage.epochs import publish
 from rebalance.storage.schemas import SCHEMAS
 from tests.dags.conftest import WritePipeline
-from tests.dags.test_rules import FIRST
+from tests.dags.test_rules import FIRST, states
 from tests.support.finished import processed
 from tests.support.listening import statsd, webhook
 
@@ -175,3 +176,20 @@ def test_every_table_that_a_step_writes_is_an_asset_of_its_task(write_pipeline: 
         "late_events",
         "quarantine",
     }
+
+
+def test_the_lineage_begins_at_the_source_and_two_pipelines_may_read_the_same_one(
+    airflow: Any, write_pipeline: WritePipeline, fake_jobs: dict[str, Any], api: Callable[[str], Any]
+) -> None:
+    """Airflow fails tasks whose asset has the address of another asset."""
+    for name in ("left", "right"):
+        write_pipeline(name)
+    for name in ("left", "right"):
+        dag = airflow.load_dag(f"rebalance_{name}")
+        airflow.run_interval(dag, FIRST)
+        assert {state for state, _ in states(dag, FIRST).values()} == {"success"}
+    found = api("vic").get("/api/v2/assets", params={"name_pattern": "rebalance_left.", "limit": 50}).json()["assets"]
+    assets = {asset["name"].partition(".")[2]: asset for asset in found}
+    assert [task["task_id"] for task in assets["source"]["consuming_tasks"]] == ["collect_stats", "process_batch"]
+    assert [task["task_id"] for task in assets["results"]["producing_tasks"]] == ["process_batch"]
+    assert assets["source"]["uri"].endswith("/events?read_by=rebalance_left")

@@ -182,6 +182,27 @@ def test_the_page_lists_the_steps_in_the_pipelines_own_order(write_pipeline: Wri
     assert "\n5. **migrate_state** " in dags.rebalance_after.doc_md
 
 
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_the_page_draws_the_tasks_in_their_order_with_the_tables_they_write(
+    write_pipeline: WritePipeline, dag_file: ReadDags, when: str
+) -> None:
+    write_pipeline(when=when)
+    dag = dag_file().rebalance_small
+    _, drawn, _ = dag.doc_md.split("```")
+    arrows = [line.split(" ─▶ ") for line in drawn.splitlines() if " ─▶ " in line]
+    assert [name.strip() for name, _ in arrows] == [t.task_id for t in dag.topological_sort() if t.task_id != "planned"]
+    assert arrows[0][1] == (
+        "interval_stats, key_stats, channel_stats" if when == "before" else "results, batches, state, epochs"
+    )
+
+
+def test_the_dags_have_the_owner_that_the_file_names(write_pipeline: WritePipeline, dag_file: ReadDags) -> None:
+    write_pipeline("theirs", mode="approve", more='owner = "risk team"\n')
+    dags = [dag for name, dag in vars(dag_file()).items() if name.startswith("rebalance_theirs")]
+    assert len(dags) == 4
+    assert {task.owner for dag in dags for task in dag.tasks} == {"risk team"}
+
+
 def test_a_broken_file_is_shown_and_takes_no_other_down(
     write_pipeline: WritePipeline, pipelines: Path, dag_file: ReadDags
 ) -> None:

@@ -9,6 +9,7 @@ from zlib import crc32
 
 import pytest
 
+from rebalance.airflow import tasks
 from rebalance.pipeline.file import Pipeline, load_pipeline
 from rebalance.pipeline.intervals import Interval
 from rebalance.steps import RESULTS, Insist, turn
@@ -60,7 +61,7 @@ def dag(airflow: Any, pipeline: Pipeline, ran: Any) -> Any:
     return dag
 
 
-def trigger(airflow: Any, dag: Any, date: datetime, **conf: bool) -> Any:
+def trigger(airflow: Any, dag: Any, date: datetime, **conf: object) -> Any:
     """A run by hand, as Airflow's API makes it of a logical date and what was said in the form; returns it when it has ended."""
     import pendulum
     from airflow.models.dagbag import DBDagBag
@@ -163,6 +164,7 @@ def test_a_later_date_triggered_by_hand_is_refused_with_what_is_missing_unless_i
     for interval in (SECOND, FIRST.shifted(2), FOURTH):
         assert airflow.run_tasks(dag, interval).state == "success"
     assert {state for state, _ in states(dag, SECOND).values()} == {"skipped"}
+    assert recorded(dag, SECOND)[0].note.startswith(f"interval {SECOND.id} was left out on purpose")
     assert {state for state, _ in states(dag, FOURTH).values()} == {"success"}
     airflow.run_interval(dag, FOURTH.shifted(1))
     assert processed_ids(pipeline.tables)[2:] == [FOURTH.shifted(1).id]
@@ -208,3 +210,60 @@ def test_without_catching_up_the_scheduler_s_runs_leave_out_what_was_missed_and_
         (SECOND.id, FIRST.id),
         (FOURTH.id, FIRST.shifted(2).id),
     ]
+
+
+def backfill(ann: Any, dag: Any, max_active_runs: int) -> None:
+    """The first four intervals, as the form of Airflow's UI asks for them."""
+    asked = {
+        "dag_id": dag.dag_id,
+        "from_date": FIRST.start.isoformat(),
+        "to_date": FOURTH.start.isoformat(),
+        "max_active_runs": max_active_runs,
+        "run_on_latest_version": True,
+    }
+    assert ann.post("/api/v2/backfills", json=asked).status_code == 200
+
+
+def work_as_the_scheduler(airflow: Any, dag: Any) -> int:
+    """Start runs by Airflow's own rules and work on all that are at work, the newest first; returns how many were at once."""
+    from airflow.jobs.job import Job
+    from airflow.jobs.scheduler_job_runner import SchedulerJobRunner
+    from airflow.models.dagrun import DagRun
+    from airflow.utils.session import create_session
+    from sqlalchemy import select
+
+    most, scheduler = 0, SchedulerJobRunner(Job())
+    at_work = select(DagRun).where(DagRun.dag_id == dag.dag_id, DagRun.state == "running")
+    with create_session() as session:
+        while True:
+            scheduler._start_queued_dagruns(session)
+            session.commit()
+            runs = session.scalars(at_work.order_by(DagRun.logical_date.desc())).all()
+            most = max(most, len(runs))
+            if not runs:
+                return most
+            for run in runs:
+                run.dag = scheduler.scheduler_dag_bag.get_dag_for_run(run, session=session)
+                airflow.advance(dag, run, session)
+
+
+@pytest.mark.parametrize("at_once", [1, 3])
+def test_a_backfill_processes_its_intervals_in_order_however_many_runs_it_has_at_once(
+    airflow: Any,
+    dag: Any,
+    pipeline: Pipeline,
+    api: Callable[[str], Any],
+    monkeypatch: pytest.MonkeyPatch,
+    at_once: int,
+) -> None:
+    """The DAG's own limit of one active run does not hold for backfills."""
+    monkeypatch.setattr(tasks, "NEXT_LOOK", timedelta(0))
+    backfill(api("ann"), dag, at_once)
+    assert work_as_the_scheduler(airflow, dag) == at_once
+    four = [FIRST.shifted(number) for number in range(4)]
+    assert [epoch.interval_id for epoch in all_epochs(pipeline.tables)] == [interval.id for interval in four]
+    for interval in four:
+        run, _ = recorded(dag, interval)
+        assert (run.run_type, run.state) == ("backfill", "success")
+        assert {state for task, state in states(dag, interval).items() if task != "planned"} == {("success", 1)}
+    assert bool(reschedules(dag)) is (at_once > 1), "they wait for the run before, without a worker and without a retry"

@@ -16,6 +16,7 @@ from rebalance.cli import main
 from rebalance.errors import RebalanceError
 from rebalance.partition import PartitionFunction, consistent_ring, slots_of
 from rebalance.pipeline.file import Pipeline, load_pipeline
+from rebalance.steps import Insist
 from rebalance.steps.make_plan import make_plan
 from rebalance.storage import control
 from rebalance.storage.epochs import publish, store_function
@@ -138,6 +139,18 @@ def test_a_plan_is_stored_once_and_again_with_the_same_number(
         control.rows(pipeline.tables, "plans"),
         control.rows(pipeline.tables, "functions", columns=["version"]),
     ) == before
+
+
+def test_what_was_asked_of_one_plan_stands_in_its_notes_and_goes_when_it_is_made_as_the_file_says(
+    pipeline: Pipeline,
+) -> None:
+    interval, asked = pipeline.interval_at(pipeline.interval.first), "asked of this run alone: dry_run"
+    make_plan(pipeline, interval, Insist(asked=asked))
+    (trial,) = control.rows(pipeline.tables, "plans")
+    assert trial["notes"].endswith(asked)
+    make_plan(pipeline, interval)
+    (plan,) = control.rows(pipeline.tables, "plans")
+    assert (plan["plan_id"], asked in plan["notes"]) == (trial["plan_id"], False)
 
 
 def test_planners_are_compared_on_the_function_before_the_plan_and_nothing_is_written(pipeline: Pipeline) -> None:
