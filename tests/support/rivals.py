@@ -53,13 +53,15 @@ def is_within(request: Request, channel: Ints) -> bool:
 
 
 def longest_first(request: Request, stay: float) -> Ints:
-    """Longest processing time first: a key stays if its channel is not fuller than `stay` with it, else it goes to the emptiest one."""
+    """Longest processing time first: a key stays if its channel is not fuller than `stay` with it, else it goes to the emptiest one,
+    of equal ones to its own."""
     channel, fair = request.start.copy(), request.fair
     load = [0.0] * request.channels
     for k in np.argsort(-request.stats.cost, kind="stable").tolist():
         cost, d = float(request.stats.cost[k]), int(channel[k])
         if cost > 0 and load[d] + cost > stay * fair[d]:
-            d = min(range(request.channels), key=lambda t: (load[t] + cost) / fair[t])
+            here = d
+            d = min(range(request.channels), key=lambda t: ((load[t] + cost) / fair[t], t != here))
         channel[k] = d
         load[d] += cost
     return channel

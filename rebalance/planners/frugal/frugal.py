@@ -91,7 +91,7 @@ class Frugal:
         request = asked.only(order) if len(order) <= MOST_KEYS else asked
         limits, most = request.limits, len(order) if self.max_keys is None else self.max_keys
         task = task_of(request, limits.theta_max, most)
-        case = Case(asked, order, request, task, work(self.effort))
+        case = Case(asked, order, request, task, work(self.effort, len(order) * request.channels))
         wanted = task.least_theta(limits.theta_max)
         plan, limited = _plan(case, wanted)
         notes = []
@@ -110,7 +110,7 @@ def _plan(case: Case, wanted: float) -> tuple[Plan, bool]:
     low = least_theta(task, wanted, highest, limits.max_routes)
     plan = case.plan(low)
     if plan.missed == 0.0 and plan.within(limits):
-        if len(task.cost) <= _MANY and plan.bytes > _NEAR * least_migration(case.request, low):
+        if len(task.cost) <= _MANY and clearly_less(_NEAR * least_migration(case.request, low), plan.bytes):
             plan = cheapest([plan, *rivals(case, low)], low, limits) or plan
         return plan, low > wanted
     limited = low > wanted or plan.missed == 0.0
