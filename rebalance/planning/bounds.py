@@ -1,10 +1,11 @@
 """Certified lower bounds: what no plan can do better than, whatever its algorithm.
 
-**Imbalance.** Some channel must hold the heaviest key, some channel j + 1 of the j·N + 1 heaviest, a pinned key's channel all that is
-pinned there, and with fewer keys than channels one channel stays empty; capacities enter by the fair loads.
+**Imbalance** (`bounds_theta`). Some channel must hold the heaviest key, some channel j + 1 of the j·N + 1 heaviest, a pinned key's channel all
+that is pinned there. N - j channels have none of the j heaviest keys and share what is left, so one of them has no more than its part of that.
+And if all costs are multiples of one number, loads are too: 10 equal keys on 4 channels are 3, 3, 2, 2 at best. Capacities enter by the fair loads.
 
 **Migration** to come within θ. Let A(d) be the keys that leave channel d, lo(d) and hi(d) = (1 ∓ θ) · fair(d), and G(d, x) the least state
-with which d sheds cost x if its keys could be cut: least state per cost first, convex in x. The bound is the largest of five.
+with which d sheds cost x if its keys could be cut: least state per cost first, convex in x. The bound is the largest of six.
 
 1. *Excess, with heavy keys whole.* A channel above hi must shed e(d) = L(d) - hi(d). If a key k that leaves is heavier than the room
    hi(t) - L(t) of every channel t that is not above hi, then wherever it lands others make way for it: at least
@@ -24,6 +25,10 @@ with which d sheds cost x if its keys could be cut: least state per cost first, 
 5. *Excess and filling with heavy keys whole.* For any ν ≥ 0, by the inequality of 2, any plan moves at least
    ν · Σ (lo - L)⁺ + Σ_d (price(A(d)) - ν · min(c(A(d)), L(d) - lo(d))). Bound 1 with prices less ν · c on the channels above lo; on each of them
    negative prices are counted whether they move or not, but no more than ν · (L - lo). The best of two ν.
+6. *Seats.* No channel holds two keys that are heavier than half of the largest hi. Such a key k on channel t leaves hi(t) - c(k) for the keys that are
+   not so heavy, so what they hold beyond that must leave: G(t, ·) of them alone. k pays that and, if it moves, S(k), on the channel where both are least;
+   of several such keys on one channel one may stay. The channels without such a key shed their excess. Where θ is so large only because of one
+   heavy key, it is alone on its channel, and this is what emptying the channel costs.
 
 Channels that vanished or are to be drained have lo = hi = 0. Pinned keys never leave. All hold for plans that split keys if a split key
 counts as moved whole. Time: a sort of the keys on the channels that shed, of all keys where heavy ones are among them, and a few
@@ -37,6 +42,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from rebalance.planning.bounds_excess import ROOMS, Combinations, best_charges, combinations, curves, hosts
+from rebalance.planning.bounds_seats import seat_bound
+from rebalance.planning.bounds_theta import reach
 from rebalance.planning.exact import TOLERANCE, total
 from rebalance.planning.measure import channel_loads
 from rebalance.planning.model import Floats, Ints, Mask, Request
@@ -63,27 +70,8 @@ def bound(request: Request) -> Bound:
 
 def least_theta(request: Request) -> float:
     """A lower bound on max θ(d) over all assignments of the keys."""
-    cost, fair = request.stats.cost, request.fair
-    open_fair = fair[fair > 0]
-    if not cost.sum() > 0:
-        return 0.0
-    bounds = [0.0, _pigeonhole(cost, open_fair)]
-    if np.count_nonzero(cost) < len(open_fair):
-        bounds.append(1.0)
-    stuck = ~request.movable
-    if stuck.any():
-        held = channel_loads(cost[stuck], request.current[stuck], request.channels)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            bounds.append(float(np.where(held > 0, held / fair - 1.0, 0.0).max()))
-    return max(bounds)
-
-
-def _pigeonhole(cost: Floats, fair: Floats) -> float:
-    """One channel gets j + 1 of the j·N + 1 heaviest keys, for every j; the channel with the largest fair load bears it best."""
-    number = min(len(cost), 8 * len(fair) + 1)
-    heaviest = -np.sort(-np.partition(cost, len(cost) - number)[len(cost) - number :])
-    firsts = heaviest[:: len(fair)]
-    return float((np.arange(1, len(firsts) + 1) * firsts).max() / fair.max() - 1.0)
+    least = reach(request)
+    return float("inf") if least.closed else max(least.below, least.above)
 
 
 def least_migration(request: Request, theta: float) -> float:
@@ -101,7 +89,7 @@ def least_migration(request: Request, theta: float) -> float:
             if tried < priced:  # it is concave in μ: past the top
                 break
             priced = tried
-    return max(priced, filled, _table_bound(demand, away, surplus))
+    return max(priced, filled, demand.seat_bound(), _table_bound(demand, away, surplus))
 
 
 def _table_bound(demand: _Demand, away: Mask, surplus: int) -> float:
@@ -153,6 +141,10 @@ class _Demand:
     def lacking(self) -> float:
         """What all channels below lo lack."""
         return total(np.maximum(self.low - self.load - self.rounding, 0.0))
+
+    def seat_bound(self) -> float:
+        """Bound 6."""
+        return seat_bound(self.cost, self.state, self.channel, self.movable, self.load, self.high, self.rounding)
 
     def priced_bound(self, away: Mask, surplus: int, mu: float, nu: float) -> float:
         """Bounds 1, 4 and 5: excess, with a route worth μ and a cost that fills worth ν."""

@@ -17,7 +17,7 @@ from rebalance.errors import PlannerError
 from rebalance.partition import Key, PartitionFunction, Share
 from rebalance.planning.bounds import Bound, bound
 from rebalance.planning.exact import TOLERANCE, clearly_less
-from rebalance.planning.interface import RING_OF, Planner, RingOwner
+from rebalance.planning.interface import RING_OF, TRACKED, Aiming, Balance, Planner, RingOwner
 from rebalance.planning.limits import hold
 from rebalance.planning.measure import measure
 from rebalance.planning.model import Decision, Ints, Measure, Plan, Proposal, Request
@@ -26,23 +26,23 @@ from rebalance.planning.model import Decision, Ints, Measure, Plan, Proposal, Re
 def decide(planner: Planner, request: Request, active: PartitionFunction, *, guard: bool = True) -> Plan:
     """Ask the planner for a function and decide whether it is to be applied.
 
-    Within θ_max and max_routes, with no key on a channel that is gone or to be drained and the ring unchanged, nothing is asked at
-    all. `guard=False` applies proposals that make the balance worse; experiments use it to show a published algorithm as it is.
+    Within θ_max (or the planner's own aim) and max_routes, with no key on a channel that is gone or to be drained and the ring unchanged,
+    nothing is asked at all. `guard=False` applies proposals that make the balance worse; experiments use it to show a published algorithm as it is.
     """
     _check_request(request)
     same_ring = bool(np.array_equal(active.slots, request.ring)) and active.channels == request.channels
-    request = replace(request, splits=_splits_by_index(request, active), memo=active.memo if same_ring else {})
+    memo = active.memo if same_ring else {name: active.memo[name] for name in (TRACKED,) if name in active.memo}
+    request = replace(request, splits=_splits_by_index(request, active), memo=memo)
     before = measure(request, request.current, home=active.slots[request.stats.slots], splits=request.splits)
     limits = request.limits
     judges_itself = isinstance(planner, RingOwner) and planner.judges_itself
     if (
         same_ring
         and not judges_itself
-        and not clearly_less(limits.theta_max, before.theta)
         and before.routes <= limits.max_routes
         and not _stranded(request, request.current, request.splits)
+        and (reason := _balanced(planner, request, before))
     ):
-        reason = f"within θ_max: the largest θ is {before.theta:.3f} ≤ {limits.theta_max:g}"
         return _kept(planner, request, active, before, reason)
     started = time.perf_counter()
     proposal = planner.propose(request)
@@ -52,6 +52,17 @@ def decide(planner: Planner, request: Request, active: PartitionFunction, *, gua
         proposal = replace(proposal, memo={**proposal.memo, RING_OF: planner.name})
     judge = _Judge(planner, request, active, before, guard and not judges_itself)
     return judge.plan(hold(request, proposal), seconds)
+
+
+def _balanced(planner: Planner, request: Request, before: Measure) -> str:
+    """Why nothing needs to be asked; nothing if it does."""
+    if isinstance(planner, Aiming):
+        balance = planner.balance(request, request.current)
+        return f"within the aim of {planner.name}: {balance.told}" if balance.within else ""
+    theta_max = request.limits.theta_max
+    if clearly_less(theta_max, before.theta):
+        return ""
+    return f"within θ_max: the largest θ is {before.theta:.3f} ≤ {theta_max:g}"
 
 
 def function_of(request: Request, proposal: Proposal, active: PartitionFunction) -> PartitionFunction:
@@ -152,13 +163,14 @@ class _Judge:
         moved = np.flatnonzero(proposal.channel != request.current)
         moved_bytes = float(request.stats.state[moved].sum())
         guarded = self.guard and not self._asked_for(proposal, after)
+        own = self._own(proposal)
         if self._same(function, after, len(moved), guarded):
             decision, reason = (
                 Decision.KEEP,
                 f"nothing better was found: max/fair load stays {self.before.skewness:.3f}",
             )
         else:
-            decision, reason = self._verdict(after, len(moved), moved_bytes, guarded=guarded)
+            decision, reason = self._verdict(after, len(moved), moved_bytes, guarded=guarded, own=own)
         # The bounds are on whole keys; a split moves load without state.
         certified = Bound(0.0, 0.0) if self.planner.splits_keys and request.mergeable else bound(request)
         return Plan(
@@ -173,12 +185,19 @@ class _Judge:
             moved_to=proposal.channel[moved],
             moved_bytes=moved_bytes,
             moved_share=moved_bytes / max(float(request.stats.state.sum()), 1.0),
-            notes=proposal.notes,
+            notes=(*proposal.notes, *([own[1].told] if own else [])),
             seconds=seconds,
             theta_max=request.limits.theta_max,
             bound=certified.bytes,
             bound_theta=certified.theta,
         )
+
+    def _own(self, proposal: Proposal) -> tuple[Balance, Balance] | None:
+        """Before and after as a planner with an aim of its own sees it."""
+        if not isinstance(self.planner, Aiming):
+            return None
+        before = self.planner.balance(self.request, self.request.current)
+        return before, self.planner.balance(self.request, proposal.channel)
 
     def _asked_for(self, proposal: Proposal, after: Measure) -> bool:
         """Whether it is asked for, whatever the balance: to empty a channel, to bring the table within its limit, to make keys whole."""
@@ -190,12 +209,14 @@ class _Judge:
 
     def _same(self, function: PartitionFunction, after: Measure, moved: int, guarded: bool) -> bool:
         """Whether the function does what the active one does, or has only other shares that bring nothing."""
-        if function.digest() == self.active.digest():
+        if _without_tracked(function) == _without_tracked(self.active):
             return True
         idle = guarded and not moved and function.splits != self.active.splits
         return idle and _no_better(self.before, after) and not _worse(self.before, after, 0)
 
-    def _verdict(self, after: Measure, moved: int, moved_bytes: float, *, guarded: bool) -> tuple[Decision, str]:
+    def _verdict(
+        self, after: Measure, moved: int, moved_bytes: float, *, guarded: bool, own: tuple[Balance, Balance] | None
+    ) -> tuple[Decision, str]:
         """Decision and reason, the first rule that fits."""
         limits, before = self.request.limits, self.before
         effect = f"max/fair load {before.skewness:.3f} → {after.skewness:.3f}"
@@ -204,11 +225,13 @@ class _Judge:
             refused = f"{effect}, but it needs {after.routes:,} routes and max_routes is {limits.max_routes:,}"
         elif limits.max_bytes is not None and clearly_less(limits.max_bytes, moved_bytes):
             refused = f"{effect}, but it moves {moved_bytes:,.0f} bytes and max_bytes is {limits.max_bytes:,.0f}"
-        elif guarded and _worse(before, after, moved):
+        elif guarded and own and _further_off(*own, moved):
+            refused = f"it would not balance better: {own[0].told} → {own[1].told}"
+        elif guarded and not own and _worse(before, after, moved):
             refused = f"it would not balance better: {effect}, largest θ {before.theta:.3f} → {after.theta:.3f}"
         if refused:
             return Decision.REJECT, refused
-        missed = clearly_less(limits.theta_max, after.theta)
+        missed = not own and clearly_less(limits.theta_max, after.theta)
         reached = f"; θ_max {limits.theta_max:g} not reached, largest θ {after.theta:.4f}" if missed else ""
         return Decision.APPLY, f"{effect} by moving {moved:,} keys with {moved_bytes:,.0f} bytes of state{reached}"
 
@@ -218,6 +241,22 @@ def _worse(before: Measure, after: Measure, moved: int) -> bool:
     if clearly_less(before.skewness, after.skewness):
         return True
     return moved > 0 and _no_better(before, after)
+
+
+def _without_tracked(function: PartitionFunction) -> str:
+    """What the function does; which keys its planner tracked makes no difference to that."""
+    memo = {name: value for name, value in function.memo.items() if name != TRACKED}
+    return replace(function, memo=memo).digest()
+
+
+def _further_off(before: Balance, after: Balance, moved: int) -> bool:
+    """Further from the planner's own aim, or moves that bring it no nearer."""
+    for then, now in zip(after.off, before.off, strict=True):
+        if clearly_less(now, then):
+            return True
+        if clearly_less(then, now):
+            return False
+    return moved > 0
 
 
 def _no_better(before: Measure, after: Measure) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import ClassVar, Protocol, runtime_checkable
+from typing import ClassVar, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -12,6 +12,8 @@ from rebalance.planning.model import Ints, Proposal, Request
 
 #: Under this name a function's memo says which planner owns its ring.
 RING_OF = "ring_of"
+#: Under this name a function's memo lists the keys that its planner tracked. That does not depend on the ring: it is there when the channels change, too.
+TRACKED = "tracked"
 
 
 class Planner(Protocol):
@@ -38,6 +40,26 @@ def needs_merging(planner: Planner | type[Planner]) -> bool:
     A planner that splits keys but can also plan with whole ones says so with `whole_keys_too`.
     """
     return planner.splits_keys and not getattr(planner, "whole_keys_too", False)
+
+
+class Balance(NamedTuple):
+    """What a planner with an aim of its own thinks of an assignment."""
+
+    #: Whether its aim is met, so that it need not be asked.
+    within: bool
+    #: How far off it is; less is better, the first number first.
+    off: tuple[float, ...]
+    #: The same in words, with what the assignment costs.
+    told: str
+
+
+@runtime_checkable
+class Aiming(Planner, Protocol):
+    """A planner with measures of balance of its own: by these it is asked, and its proposals are judged, not by θ_max and the costs."""
+
+    def balance(self, request: Request, channel: Ints) -> Balance:
+        """What an assignment is worth to it."""
+        ...
 
 
 @runtime_checkable

@@ -280,7 +280,7 @@ class Plan:
     @property
     def gap(self) -> float | None:
         """How far above the bound the plan is, 0.03 = 3 %; None where it does not come as near as the bound asks, so they do not compare."""
-        if clearly_less(max(self.theta_max, self.bound_theta), self.after.theta):
+        if clearly_less(1.0 + max(self.theta_max, self.bound_theta), 1.0 + self.after.theta):
             return None
         if self.achieved <= self.bound:
             return 0.0

@@ -55,6 +55,9 @@ def parser() -> argparse.ArgumentParser:
     names = ",".join(scheme.name for scheme in SCHEMES)
     options.add_argument("--schemes", default=names, help="which, by commas (%(default)s)")
     options.add_argument("--alpha", type=int, default=10, help="CG: virtual workers per channel (%(default)s)")
+    options.add_argument(
+        "--no-settle", action="store_true", help="CG: by the paper's rule alone, anywhere between its thresholds"
+    )
     options.add_argument("--epsilon", type=float, default=0.01, help="CG, PoRC, CH: room above the mean (%(default)s)")
     options.add_argument("--seed", type=int, default=0, help="of the stream and of the hashes (%(default)s)")
     options.add_argument("--figure", type=Path, metavar="FILE", help="write a PNG here")
@@ -111,7 +114,7 @@ def _run(scheme: Grouping, stream: Stream, cluster: Cluster, given: argparse.Nam
 def _scheme(name: str, given: argparse.Namespace) -> Grouping:
     """With the parameters of the command line that it has."""
     parameters: dict[str, dict[str, float]] = {
-        "cg": {"alpha": given.alpha, "epsilon": given.epsilon},
+        "cg": {"alpha": given.alpha, "epsilon": given.epsilon, "settle": not given.no_settle},
         "porc": {"epsilon": given.epsilon},
         "ch": {"epsilon": given.epsilon},
     }

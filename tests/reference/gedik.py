@@ -36,6 +36,8 @@ class Case:
     excluded: set[int] = field(default_factory=set)
     max_routes: int = 3000
     max_bytes: float = float("inf")
+    #: D_p of the period before.
+    tracked_before: set[int] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self.keys = range(len(self.tuples))
@@ -112,13 +114,14 @@ class Table:
         self.place: dict[int, int] = {}
         self.load = {k: dict.fromkeys(case.channels, 0.0) for k in self.varying}
         self.steps = dict.fromkeys(self.keys, 0)
-        dropped = [
+        leaving = [
             d for d in case.keys if d not in self.keys and d not in case.stays and case.current[d] != case.home[d]
         ]
-        self.moved = sum(case.beta(0, d) for d in dropped)
-        self.ideal = (self.moved + sum(case.beta(0, d) for d in self.keys)) / max(case.n, 1)
+        # Equation 18: D_o were tracked and are no more, D_a were or are.
+        self.moved = sum(case.beta(0, d) for d in case.tracked_before - set(self.keys) if d in leaving)
+        self.ideal = sum(case.beta(0, d) for d in case.tracked_before | set(self.keys)) / max(case.n, 1)
         gone = [d for d in self.keys if case.current[d] not in case.channels]
-        self.bytes = sum(case.state[d] for d in [*dropped, *gone])
+        self.bytes = sum(case.state[d] for d in [*leaving, *gone])
 
     def old(self, d: int) -> int:
         """p_old(d), or -1 if that channel is not there any more."""

@@ -176,10 +176,39 @@ def tier_2(case: Case, pieces: Pieces) -> None:
                     high, low = l_max[receiver] * (1 + TOLERANCE), l_min[donor] * (1 - TOLERANCE)
                     fits = load(receiver) + c <= high and load(donor) - c >= low
                     if is_low(receiver) and fits:
-                        target = lowest_first(case, pieces, case.nodes[receiver])[0]
-                        del pieces[k, d]
-                        give(pieces, k, target, c)
+                        move(case, pieces, (k, d), receiver)
                         moved = True
+        moved |= relieve(case, pieces, l_min, l_max)
+
+
+def relieve(case: Case, pieces: Pieces, l_min: list[float], l_max: list[float]) -> bool:
+    """Ours: a node above L_max gives to the emptiest, too."""
+    every = range(len(case.nodes))
+    weight = [load_on(pieces, case.nodes[i]) / case.performance[i] for i in every]
+    pairs = [
+        (donor, receiver)
+        for donor in sorted(every, key=lambda i: (-weight[i], i))
+        for receiver in sorted(every, key=lambda i: (weight[i], i))
+        if donor != receiver
+    ]
+    moved = False
+    for donor, receiver in pairs:
+        least = 0.01 * (l_min[receiver] + l_max[receiver]) / 2 * (1 - TOLERANCE)
+        for c, k, d in largest_first(case, pieces, case.nodes[donor]):
+            gives, takes = (load_on(pieces, case.nodes[i]) for i in (donor, receiver))
+            fits = takes + c <= l_max[receiver] * (1 + TOLERANCE) and gives - c >= l_min[donor] * (1 - TOLERANCE)
+            worth = c >= least or not is_part(pieces, k)
+            if gives > l_max[donor] * (1 + TOLERANCE) and fits and worth:
+                move(case, pieces, (k, d), receiver)
+                moved = True
+    return moved
+
+
+def move(case: Case, pieces: Pieces, piece: tuple[int, int], receiver: int) -> None:
+    """To the lowest channel of the node."""
+    target = lowest_first(case, pieces, case.nodes[receiver])[0]
+    load = pieces.pop(piece)
+    give(pieces, piece[0], target, load)
 
 
 def is_part(pieces: Pieces, k: int) -> bool:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from rebalance.partition import SLOTS
 from rebalance.planners.registry import make_planner
 from rebalance.planning.bounds import bound, least_migration, least_theta
+from rebalance.planning.bounds_theta import reach
 from rebalance.planning.decide import decide
 from rebalance.planning.model import KeyStats, Limits, Request
 from rebalance.simulate.intervals import steps
@@ -151,7 +152,7 @@ def test_the_heaviest_key_bounds_theta() -> None:
 
 
 def test_a_larger_channel_bears_the_heaviest_key_better() -> None:
-    request = request_of(cost=[12, 4, 4], home=[0, 1, 1], capacity=[3, 1])
+    request = request_of(cost=[12, 3, 4, 1], home=[0, 1, 1, 1], capacity=[3, 1])
     assert least_theta(request) == 0.0
 
 
@@ -161,6 +162,21 @@ def test_of_three_equal_keys_two_share_one_of_two_channels() -> None:
 
 def test_with_fewer_keys_than_channels_one_stays_empty() -> None:
     assert least_theta(request_of(cost=[1, 1], home=[0, 1], channels=3)) == 1.0
+
+
+def test_ten_equal_keys_on_four_channels_leave_one_with_three_and_one_with_two() -> None:
+    request = request_of(cost=[0.3] * 10, home=[0] * 10, channels=4, theta_max=0.0)
+    assert (reach(request).above, reach(request).below) == (pytest.approx(0.2), pytest.approx(0.2))
+
+
+def test_costs_of_one_and_a_half_and_two_and_a_half_are_halves_and_no_channel_holds_a_quarter() -> None:
+    request = request_of(cost=[1.5, 2.5, 2.5], home=[0] * 3, capacity=[1, 1], theta_max=0.0)
+    assert reach(request).above == pytest.approx(3.5 / 3.25 - 1)
+
+
+def test_channels_without_a_heavy_key_share_what_is_left() -> None:
+    # Three keys of 13 leave 1 for the fourth channel, a tenth of its fair load.
+    assert reach(request_of(cost=[13, 13, 13, 0.5, 0.5], home=[0] * 5, channels=4)).below == pytest.approx(0.9)
 
 
 def test_what_is_pinned_together_bounds_theta() -> None:

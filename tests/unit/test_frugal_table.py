@@ -47,7 +47,8 @@ def test_a_channel_full_of_keys_at_home_needs_a_route_for_the_heaviest_of_them()
 
 def test_a_giant_among_many_keys_leaves_a_plan_within_the_table_and_says_for_which_theta() -> None:
     ((_, request, plan),) = steps(Frugal(), Workload(keys=30_000, channels=15, z=1.2), 1, limits=Limits(max_routes=300))
-    theta = least_theta(request, len(request.stats), 10.0)
+    task = task_of(request, request.limits.theta_max, len(request.stats))
+    theta = least_theta(task, task.least_theta(request.limits.theta_max), 10.0, 300)
     assert theta > request.limits.theta_max
     assert len(plan.function.routes) <= 300
     assert plan.after.skewness < plan.before.skewness

@@ -10,6 +10,7 @@ import pytest
 
 from rebalance.partition import SLOTS
 from rebalance.planners.registry import make_planner
+from rebalance.planning.interface import TRACKED
 from rebalance.planning.model import KeyStats, Limits, Request
 from tests.reference import gedik
 from tests.support.budget import cases
@@ -37,6 +38,7 @@ def request_of(case: gedik.Case) -> Request:
         limits=Limits(max_routes=case.max_routes, max_bytes=None if case.max_bytes == float("inf") else case.max_bytes),
         pinned=np.isin(np.arange(keys), list(case.pinned)) if case.pinned else None,
         excluded=np.isin(np.arange(channels), list(case.excluded)) if case.excluded else None,
+        memo={TRACKED: [*sorted(case.tracked_before), keys + 3]} if case.tracked_before else {},
     )
 
 
@@ -70,6 +72,7 @@ def any_case(random: Random) -> gedik.Case:
         excluded=excluded,
         max_routes=random.choice([3000] * 8 + [4, 0]),
         max_bytes=random.choice([float("inf")] * 4 + [0, 3.5, 50]),
+        tracked_before={d for d in range(keys) if random.random() < 0.4},
     )
 
 
@@ -89,6 +92,7 @@ def larger_case(random: Random) -> gedik.Case:
         resources=random.choice(RESOURCES),
         sigma=0.1,
         utility=random.choice(UTILITIES),
+        tracked_before=set(range(0, keys, 2)),
     )
 
 

@@ -18,6 +18,7 @@ SPLITTING = ("pkg", "dchoices", "wchoices", "porc", "cg", "ch", "potc", "sg")
 #: Planners, the parameter that is wrong, and wrong values of it.
 WRONG: list[tuple[tuple[str, ...], str, list[Any]]] = [
     (("frugal",), "max_keys", [0]),
+    (("frugal",), "effort", ["some", 3]),
     (FANG, "r", [-1, 33, 1.5, "4", True]),
     (BY_GAMMA, "beta", [0, -1.0, float("inf"), float("nan"), "x"]),
     (GEDIK, "alpha", [0.9, [1.2, 1.2], [1.2, 1.2, 0.5], float("inf"), "abc", None]),

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from rebalance.errors import ConfigError
 from rebalance.partition import SLOTS, Share
-from rebalance.planners.ststream.metrics import balance_of, restoration_rate
+from rebalance.planners.ststream.metrics import balance_of
 from rebalance.planners.ststream.ststream import StStream
 from rebalance.planning.decide import decide
 from rebalance.planning.interface import Planner
@@ -145,7 +145,7 @@ def test_where_states_merge_no_channel_stays_above_l_max(request: Request, theta
 
 @pytest.mark.parametrize("mergeable", [False, True])
 @pytest.mark.parametrize("seed", range(5))
-def test_no_node_ends_below_l_min_where_keys_are_small_enough(seed: int, mergeable: bool) -> None:
+def test_no_node_ends_below_l_min_or_above_l_max_where_keys_are_small_enough(seed: int, mergeable: bool) -> None:
     request = replace(cluster(seed), mergeable=mergeable)
     planner = StStream()
     proposal = planner.propose(request)
@@ -154,7 +154,8 @@ def test_no_node_ends_below_l_min_where_keys_are_small_enough(seed: int, mergeab
     mean = np.mean(before.weights)
     assert min(before.weights) < 0.7 * mean
     assert min(after.weights) >= 0.7 * mean * (1 - 1e-9)
-    assert restoration_rate(before, after) < 1
+    assert max(before.weights) > 1.3 * mean
+    assert max(after.weights) <= 1.3 * mean * (1 + 1e-9)
     plan = decide(planner, request, active_function(request))
     assert plan.after.skewness < plan.before.skewness
 
@@ -226,8 +227,8 @@ def two_nodes(cost: list[float], current: list[int], **more: object) -> Request:
 
 
 def test_a_node_gets_load_by_its_performance() -> None:
-    """Mean 10 per unit: 15 of 30 on the small node of performance 1 is high, the big one with 15 for 2 is within 30 %."""
-    assert StStream().propose(two_nodes([5, 5, 5, 5, 5, 5], [0, 0, 0, 1, 1, 1])).channel.tolist() == [0, 0, 0, 1, 1, 1]
+    """Mean 10 per unit: 15 of 30 on the small node of performance 1 is high, so the big one, whose 15 are for 2, takes 5 of them."""
+    assert StStream().propose(two_nodes([5, 5, 5, 5, 5, 5], [0, 0, 0, 1, 1, 1])).channel.tolist() == [0, 0, 0, 0, 1, 1]
     assert StStream(theta=0.2).propose(two_nodes([5, 5, 5, 5, 5, 5], [0, 0, 0, 1, 1, 1])).channel.tolist().count(0) == 4
 
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from rebalance.planners.frugal.prices import Prices
 from rebalance.planners.frugal.task import Task
+from rebalance.planners.frugal.work import Work
 from rebalance.planning.exact import total
 from rebalance.planning.heaviest import heaviest
 from rebalance.planning.model import Floats, Indices, Ints
@@ -17,9 +18,14 @@ if TYPE_CHECKING:
 
 #: Heaviest keys of a channel of which every combination is tried.
 _WHOLE = 10
+#: Rounds of shedding, gathering and placing: a handful as a rule; many only where θ_max is next to nothing, and of little use there.
+_ROUNDS = 50
+_FEW_ROUNDS = 5
+#: What a round, and each channel that sheds in it, takes of the work, in looks, besides what it takes for each key.
+_LOOKS = 500
 
 
-def drafted(task: Task, prices: Prices, banned: Indices) -> tuple[Ints, float]:
+def drafted(task: Task, prices: Prices, banned: Indices, work: Work) -> tuple[Ints, float]:
     """Place what is nowhere, shed what is over, gather what is lacking, place that, and so on, until nothing is left to do.
 
     Returns the channel of each key and by how much the channels miss their limits in all. The banned keys stay.
@@ -46,7 +52,7 @@ def drafted(task: Task, prices: Prices, banned: Indices) -> tuple[Ints, float]:
     pool, moved = prices.pool, [np.empty(0, dtype=np.int64)]
     stuck = np.zeros(len(task.high), dtype=np.bool_)
     scratch = np.empty(len(prices.order), dtype=np.int64)
-    while True:
+    for _ in range(_ROUNDS if work.looks > 0 else _FEW_ROUNDS):
         kernel.place(draft, pool)
         over = (draft.load > draft.high) | (draft.count > draft.most)
         taken = [_shed(draft, int(d)) for d in np.flatnonzero(over & ~stuck)]
@@ -58,6 +64,9 @@ def drafted(task: Task, prices: Prices, banned: Indices) -> tuple[Ints, float]:
             break
         pool = pool[heaviest(task.cost[pool])]
         moved.append(pool)
+        work.take(_LOOKS * (len(taken) + 1) + 2 * len(prices.order))
+    else:
+        kernel.place(draft, pool)
     undone = np.concatenate(moved)
     kernel.take_back(draft, undone[heaviest(prices.price[undone])], prices.channel)
     return draft.channel, task.missed(draft.load)

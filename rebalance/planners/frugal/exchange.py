@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rebalance.planners.frugal.task import Task
+from rebalance.planners.frugal.work import Work
 from rebalance.planning.heaviest import heaviest
 from rebalance.planning.model import Ints
 
@@ -19,30 +20,20 @@ if TYPE_CHECKING:
 
 #: Most keys for which exchanges are tried.
 MOST_KEYS = 4000
-#: Moves that are looked at; about a tenth of a second.
-_WORK = 500_000
-#: What a key too many on a channel counts as, as a share of all cost: less than any load that matters, more than a rounding.
-_SURPLUS = 1e-8
 
 
-def exchanged(task: Task, channel: Ints, max_routes: int, *, thorough: bool = False) -> tuple[Ints, float]:
+def exchanged(task: Task, channel: Ints, max_routes: int, work: Work, *, thorough: bool = False) -> tuple[Ints, float]:
     """The assignment after all exchanges that help, and by how much its channels miss their limits."""
     from rebalance.planners.frugal import exchange_kernel as kernel
     from rebalance.planners.frugal.repair_kernel import repair
 
     places = _places(task, channel, max_routes)
-    work = _WORK * (10 if thorough else 1)
-    kernel.mend_all(places, work)
-    repair(places, 4 * _WORK)
-    kernel.exchange(places, heaviest(task.state), 3 if thorough else 2, work)
+    looks = max(min(work.thorough if thorough else work.round, work.looks), 0)
+    kernel.mend_all(places, looks)
+    looked = repair(places, looks)
+    kernel.exchange(places, heaviest(task.state), 3 if thorough else 2, looks)
+    work.take(looked + int(places.spent[1]))
     return places.channel, float(kernel.missed(places))
-
-
-def missed_by(task: Task, channel: Ints) -> float:
-    """By how much the channels miss their limits."""
-    from rebalance.planners.frugal.exchange_kernel import missed
-
-    return float(missed(_places(task, channel, len(channel))))
 
 
 def _places(task: Task, channel: Ints, max_routes: int) -> Places:
@@ -63,10 +54,10 @@ def _places(task: Task, channel: Ints, max_routes: int) -> Places:
         first=np.empty(channels, dtype=np.int64),
         after=np.empty(keys, dtype=np.int64),
         before=np.empty(keys, dtype=np.int64),
-        spent=np.array([np.count_nonzero(channel != task.home), 0]),
+        spent=np.array([task.routes(channel) - task.other_routes, 0]),
         max_routes=max_routes - task.other_routes,
         most=task.most,
-        surplus=_SURPLUS * float(task.cost.sum()),
+        surplus=task.surplus,
     )
     kernel.fill_lists(places)
     return places

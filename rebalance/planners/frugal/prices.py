@@ -49,6 +49,10 @@ def _tags_of(task: Task, route: float, retire: float) -> Tags:
     idle = (channel < 0) & (task.cost == 0)
     away = task.movable & (channel >= 0) & (channel != task.home)
     retired = idle | (away & (task.state < retire))
+    crowded = task.load(np.where(retired, task.home, channel)) > task.high
+    retired &= (
+        idle | ~crowded[task.home]
+    )  # not to a channel that they would fill beyond its limit, where they could not leave again
     channel[retired] = task.home[retired]
     price = task.state + route * (channel == task.home)
     pool = np.flatnonzero(channel < 0)

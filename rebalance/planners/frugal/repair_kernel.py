@@ -15,9 +15,9 @@ from rebalance.planning.model import Indices
 
 
 @compiled
-def repair(places: Places, work: int) -> None:
+def repair(places: Places, work: int) -> int:
     """Bring the worst channel nearer to its limits by the shift or swap that leaves least missed, the cheapest of equals, until
-    nothing is missed, nothing helps or so many pairs of keys were looked at.
+    nothing is missed, nothing helps or so many pairs of keys were looked at; returns how many were.
     """
     best = np.empty(2, dtype=np.int64)
     looked = 0
@@ -34,6 +34,7 @@ def repair(places: Places, work: int) -> None:
             shift(places, given, other)
         if taken >= 0:
             shift(places, taken, bad)
+    return looked
 
 
 @compiled

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from rebalance.planners.frugal.task import Task, task_of
-from rebalance.planning.model import Request
+from rebalance.planners.frugal.task import Task
 
 #: How often the θ that a table allows is halved in.
 _HALVINGS = 12
@@ -30,12 +29,12 @@ def fewest_routes(task: Task) -> int:
     return total
 
 
-def least_theta(request: Request, most: int, highest: float) -> float:
-    """θ_max, or, if the table rules that out, about the least θ up to `highest` that it does not."""
-    max_routes, low, high = request.limits.max_routes, request.limits.theta_max, highest
-    if fewest_routes(task_of(request, low, most)) <= max_routes:
+def least_theta(task: Task, low: float, highest: float, max_routes: int) -> float:
+    """This θ, or, if the table rules that out, about the least θ up to `highest` that it does not."""
+    if fewest_routes(task.at(low)) <= max_routes:
         return low
+    high = highest
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
-        low, high = (low, middle) if fewest_routes(task_of(request, middle, most)) <= max_routes else (middle, high)
+        low, high = (low, middle) if fewest_routes(task.at(middle)) <= max_routes else (middle, high)
     return high

@@ -21,12 +21,13 @@ Readings of the paper where it is open:
   each of them, and the paper counts as many explicit entries for LQL as for LCL.
 - α = 1 allows no imbalance at all, θ = 0; it counts as 1e-6. With less, ρ would be so large that γ is lost in the tolerance.
 
+- A plan is asked for where some r_k is above α_k, and refused where b (equation 11) does not become less; b·(1+m), equation 13, is
+  reported with it. Resources that are constant count in b, as in the paper, but no plan is asked for their sake.
+
 Ours, beyond the paper:
 
-- A function stores no route for a tracked key that is placed at h(k), so who was tracked before cannot be read from it. D_o, tracked
-  before but not now, is taken as the untracked keys that are not where h_new sends them. With an unchanged ring these are exactly
-  the keys of D_o that move; when N changes also the untracked keys that the ring itself moves, which adds the same to γ whatever is
-  planned. D_a is D_p and this D_o.
+- A function stores no route for a tracked key that is placed at h(k), so the keys that were tracked are kept with it (`memo`). Of these, those
+  that neither had tuples nor hold state now are left out of D_o and D_a. After another planner's plan nobody was tracked.
 - M stands for a measured column: bytes of state for s, cost for c. A key is tracked if f ≥ δ or if it has more than the share σ·θ of a
   channel's mean of such a column, which is equation 16 again.
 - Loads are divided by the channel's capacity. Excluded channels are left out, N counts the others.
@@ -48,8 +49,10 @@ import numpy as np
 
 from rebalance.errors import ConfigError
 from rebalance.planners.baselines.consistent import hashed, open_ring
+from rebalance.planners.gedik.metrics import column_of, imbalance, migration
 from rebalance.planners.gedik.table import UTILITIES, Problem
-from rebalance.planning.exact import TOLERANCE, on_grid, total
+from rebalance.planning.exact import TOLERANCE, clearly_less, on_grid, total
+from rebalance.planning.interface import TRACKED, Balance
 from rebalance.planning.model import Floats, Indices, Ints, KeyStats, Mask, Proposal, Request
 
 #: θ of α = 1.
@@ -98,7 +101,17 @@ class Gedik(ABC):
         if len(tracked):
             places = self.place(self.problem(request, proposal.channel, tracked))
             proposal.channel[tracked] = np.flatnonzero(request.open)[places]
-        return replace(proposal, notes=notes)
+        return replace(proposal, notes=notes, memo={TRACKED: request.stats.keys[np.sort(tracked)].tolist()})
+
+    def balance(self, request: Request, channel: Ints) -> Balance:
+        """By the paper's measures, of all keys on open channels."""
+        measured = imbalance(request, channel, self.resources, self.alphas)
+        varying = [k for k in range(3) if self.resources[k] != "C"]
+        within = not any(clearly_less(1.0, measured.b_k[k]) for k in varying)
+        m = migration(request, channel, self.resources)
+        r, b_k = (", ".join(f"{x:.3g}" for x in values) for values in (measured.r, measured.b_k))
+        told = f"r {r}, b_k {b_k} (s, c, n), b {measured.b:.3g}, m {m:.3g}, b·(1+m) {measured.objective(m):.3g}"
+        return Balance(within, (measured.b, measured.fullest), told)
 
     @abstractmethod
     def place(self, problem: Problem) -> Ints:
@@ -133,8 +146,9 @@ class Gedik(ABC):
 
         leaves = channel != current
         leaves[tracked] = False
-        dropped = np.flatnonzero(leaves)  # D_o
-        state = on_grid(column_of(stats, self.resources, 0, np.concatenate([tracked, dropped])))
+        dropped = _tracked_before(request)  # D_o
+        dropped = dropped[~np.isin(dropped, tracked)]
+        state = on_grid(column_of(stats, self.resources, 0, np.concatenate([tracked, dropped])))  # of D_a
         size, budget = stats.state[tracked], request.limits.max_bytes
 
         varying = [k for k in range(3) if self.resources[k] != "C"]
@@ -155,13 +169,20 @@ class Gedik(ABC):
             home=position[channel[tracked]],
             fixed=~request.movable[tracked],
             state=state[: len(tracked)].copy(),
-            moved=float(state[len(tracked) :].sum()),
+            moved=float(state[len(tracked) :][leaves[dropped]].sum()),
             ideal=float(state.sum()) / n,
             size=size,
-            spent=float(stats.state[dropped].sum() + size[old < 0].sum()),
+            spent=float(stats.state[leaves].sum() + size[old < 0].sum()),
             budget=float("inf") if budget is None else budget,
             utility=self.utility,
         )
+
+
+def _tracked_before(request: Request) -> Indices:
+    """The keys that were tracked when the active function was made, as far as they are still known."""
+    keys = request.stats.keys
+    places = {key: int(np.searchsorted(keys, key)) for key in request.memo.get(TRACKED, ())}
+    return np.array(sorted(k for key, k in places.items() if k < len(keys) and keys[k] == key), dtype=np.int64)
 
 
 def theta(alpha: float, channels: int) -> float:
@@ -213,12 +234,3 @@ def threshold(f: Floats, resources: str, alphas: Sequence[float], sigma: float, 
     if rest:
         load += rest * (max(1.0 - total(found), 0.0) / rest) ** 2
     return min(min(linear), *(sqrt(share * (load / channels)) for share in quadratic))
-
-
-def column_of(stats: KeyStats, resources: str, k: int, keys: Indices) -> Floats:
-    """β_k of some keys, with f in tuples."""
-    if resources[k] == "C":
-        return np.ones(len(keys))
-    if resources[k] == "M":
-        return (stats.state, stats.cost)[k][keys]
-    return stats.tuples[keys] if resources[k] == "L" else stats.tuples[keys] ** 2

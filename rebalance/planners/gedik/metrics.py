@@ -1,7 +1,8 @@
 """Gedik's own measures of an assignment: r_k, b_k, b for balance and m for migration.
 
 Reference: Gedik, "Partitioning functions for stateful data parallelism in stream processing", VLDB Journal 23(4), 2014, equations 9 to
-12. They look at all keys, where the penalties of `base` look at the tracked ones only.
+13. They look at all keys, where the penalties of `base` look at the tracked ones only. Ours: loads are divided by the channel's capacity,
+and channels that are closed, with the keys on them, do not count.
 """
 
 from __future__ import annotations
@@ -11,8 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rebalance.planners.gedik.base import column_of
-from rebalance.planning.model import Floats, Ints, KeyStats, Request
+from rebalance.planning.exact import on_grid, total
+from rebalance.planning.model import Floats, Indices, Ints, KeyStats, Request
 
 
 class Imbalance(NamedTuple):
@@ -22,23 +23,36 @@ class Imbalance(NamedTuple):
     r: tuple[float, float, float]
     #: b_k = r_k / α_k.
     b_k: tuple[float, float, float]
-    #: b: geometric mean of the b_k.
+    #: b: geometric mean of the b_k, equation 11.
     b: float
+    #: The same of the largest over the mean loads: ours, where channels are empty and b is infinite.
+    fullest: float
+
+    def objective(self, m: float) -> float:
+        """b · (1 + m), equation 13."""
+        return self.b * (1.0 + m)
 
 
 def imbalance(
-    stats: KeyStats, channel: Ints, capacity: Floats, resources: str = "LCL", alphas: Sequence[float] = (1.2, 1.2, 1.2)
+    request: Request, channel: Ints, resources: str = "LCL", alphas: Sequence[float] = (1.2, 1.2, 1.2)
 ) -> Imbalance:
     """How far apart the loads, each over its channel's capacity, are."""
-    s, c, n = (load_ratio(resource_loads(stats, channel, len(capacity), resources, k) / capacity) for k in range(3))
+    loads = [resource_loads(request, channel, resources, k) / request.capacity[request.open] for k in range(3)]
+    s, c, n = (load_ratio(load) for load in loads)
     b_k = (s / alphas[0], c / alphas[1], n / alphas[2])
-    return Imbalance(r=(s, c, n), b_k=b_k, b=float(np.cbrt(b_k[0] * b_k[1] * b_k[2])))
+    means = [float(load.max()) / (total(load) / len(load)) if load.max() > 0.0 else 1.0 for load in loads]
+    return Imbalance((s, c, n), b_k, _geometric_mean(b_k), _geometric_mean(means))
 
 
-def resource_loads(stats: KeyStats, channel: Ints, channels: int, resources: str, k: int) -> Floats:
-    """L_k(i) = Σ β_k(f) over the keys of channel i, with f in tuples."""
-    weight = column_of(stats, resources, k, np.arange(len(stats)))
-    return np.bincount(channel, weights=weight, minlength=channels).astype(np.float64)
+def _geometric_mean(values: Sequence[float]) -> float:
+    return float(np.cbrt(values[0] * values[1] * values[2]))
+
+
+def resource_loads(request: Request, channel: Ints, resources: str, k: int) -> Floats:
+    """L_k(i) = Σ β_k(f) over the keys of each open channel i, with f in tuples."""
+    weight = on_grid(column_of(request.stats, resources, k, np.arange(len(request.stats))))
+    number = max(request.channels, int(channel.max(initial=0)) + 1)
+    return np.bincount(channel, weights=weight, minlength=number)[: request.channels][request.open].astype(np.float64)
 
 
 def load_ratio(loads: Floats) -> float:
@@ -53,8 +67,17 @@ def load_ratio(loads: Floats) -> float:
     return most / least if least > 0.0 else float("inf")
 
 
-def migration(request: Request, channel: Ints) -> float:
-    """m: state that moves over a channel's fair share of it; 1 is what a consistent hash pays for one more channel."""
-    state = request.stats.state
+def migration(request: Request, channel: Ints, resources: str = "LCL") -> float:
+    """m: Σ β_s(f) of what moves over a channel's share of all of it, equations 9, 10 and 12; 1 is what a consistent hash pays for one more channel."""
+    state = on_grid(column_of(request.stats, resources, 0, np.arange(len(request.stats))))
     share = float(state.sum()) / int(np.count_nonzero(request.open))
     return float(state[channel != request.current].sum()) / share if share > 0.0 else 0.0
+
+
+def column_of(stats: KeyStats, resources: str, k: int, keys: Indices) -> Floats:
+    """β_k of some keys, with f in tuples."""
+    if resources[k] == "C":
+        return np.ones(len(keys))
+    if resources[k] == "M":
+        return (stats.state, stats.cost)[k][keys]
+    return stats.tuples[keys] if resources[k] == "L" else stats.tuples[keys] ** 2

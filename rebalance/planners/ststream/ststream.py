@@ -23,7 +23,7 @@ Readings of the paper where it is open:
 
 - A node exactly at L_min is not low: with θ = 0 a perfect balance would be.
 - A move that would lift the receiver above L_max is left out and the donor's next smaller key tried; the donor is given up when none fits.
-- A high node is only relieved while some node is low. Tier 2 never splits a key, but moves parts that tier 1 made.
+- Tier 2 never splits a key, but moves parts that tier 1 made.
 - What a key uses of a channel's processor is its cost, of its memory its state: L = q·cost + (1-q)·state, both as shares of the total. Where no key
   has state L is the cost.
 
@@ -32,6 +32,8 @@ Ours, beyond the paper:
 - Without nodes in the request one node owns all channels: tier 1 then balances them all and tier 2 has nothing to do. (With one node per
   channel tier 1 would be empty and no hot channel ever relieved.)
 - Channels of a node have their share of its mean by capacity. Excluded channels belong to no node, pinned keys stay.
+- The paper relieves a high node only while another one is low, and may leave it above L_max. Here a pass ends with the nodes that are still high: the
+  fullest first, each gives to the emptiest, then to the next, by the same rule, until it is at L_max or nothing fits.
 - Tier 1 is undone in a node if it does not lower the fullest channels (of equal ones the next), so that no key moves for nothing.
 - Tier 2 leaves parts of split keys alone that are less than 1 % of what the receiver should have.
 - A split key whose parts are all in one node is made whole again where its state is, once that channel has room for all of it.

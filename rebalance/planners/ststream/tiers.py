@@ -200,7 +200,7 @@ def join(layout: Layout, theta: float) -> bool:
 
 
 def balance_between(layout: Layout, theta: float) -> bool:
-    """Tier 2: bring low nodes up to L_min, pass after pass, until none is low or nothing moved; False if nothing did."""
+    """Tier 2: bring low nodes up to L_min and high ones down to L_max, pass after pass, until none is or nothing moved; False if nothing did."""
     machines = layout.machines
     mean = sum(layout.node_load(i) for i in range(len(machines))) / sum(m.performance for m in machines)
     least = [(1 - theta) * mean * m.performance for m in machines]
@@ -213,20 +213,34 @@ def balance_between(layout: Layout, theta: float) -> bool:
         moved = False
         for turn, receiver in enumerate(sorted(low, key=lambda i: (weight[i], i))):
             for donor in (donors[(turn + k) % len(donors)] for k in range(len(donors))):
-                moved |= transfer(layout, donor, receiver, least, most)
-                if layout.node_load(receiver) >= least[receiver] * (1 - TOLERANCE):
+                need = least[receiver] * (1 - TOLERANCE) - layout.node_load(receiver)
+                if need <= 0:
                     break
+                moved |= transfer(layout, donor, receiver, need, least, most)
+        moved |= relieve(layout, least, most)
         anything |= moved
         if not moved:
             return anything
 
 
-def transfer(layout: Layout, donor: int, receiver: int, least: list[float], most: list[float]) -> bool:
-    """One pair: the costliest pieces that neither lift the receiver above L_max nor drop the donor below L_min."""
+def relieve(layout: Layout, least: list[float], most: list[float]) -> bool:
+    """Nodes above L_max, the fullest first, give to the others, the emptiest first, until they are not; False if nothing moved."""
+    machines = layout.machines
+    moved = False
+    weight = [layout.node_load(i) / m.performance for i, m in enumerate(machines)]
+    for donor in sorted(range(len(machines)), key=lambda i: (-weight[i], i)):
+        for receiver in sorted(range(len(machines)), key=lambda i: (weight[i], i)):
+            excess = layout.node_load(donor) - most[donor] * (1 + TOLERANCE)
+            if excess > 0 and receiver != donor:
+                moved |= transfer(layout, donor, receiver, excess, least, most)
+    return moved
+
+
+def transfer(layout: Layout, donor: int, receiver: int, need: float, least: list[float], most: list[float]) -> bool:
+    """One pair: the costliest pieces that neither lift the receiver above L_max nor drop the donor below L_min, until what is needed has moved."""
     have = layout.node_load(receiver)
-    need = least[receiver] * (1 - TOLERANCE) - have
     budget = min(most[receiver] * (1 + TOLERANCE) - have, layout.node_load(donor) - least[donor] * (1 - TOLERANCE))
-    if need <= 0 or budget <= 0:
+    if budget <= 0:
         return False
     pieces = layout.pieces_on(layout.machines[donor].channels)
     worth = WORTH_MOVING * (least[receiver] + most[receiver]) / 2 * (1 - TOLERANCE)
