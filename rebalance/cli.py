@@ -27,7 +27,7 @@ Keeps a keyed, stateful pipeline on Spark and Delta balanced.
   rebalance plan demo --dry-run      what would be planned now, and why; changes nothing
   rebalance approve demo             in mode approve: let the waiting plan be carried out, or --reject it
   rebalance inspect demo             tables, versions and epochs, loads per channel
-  rebalance explain demo KEY         where a key goes, why, and since when
+  rebalance explain demo KEY         where a key goes, why, and since when; without a key, the newest plan and why
   rebalance rewind demo --to START   go back to before an interval, to run it and the later ones again; --undo takes it back
   rebalance adopt demo               after a change of key or operator: the state means what the file says now
   rebalance maintain demo            remove what is old and needed no more, tidy the state's files; --dry-run only says what
@@ -99,8 +99,8 @@ def _parser() -> argparse.ArgumentParser:
     approve.add_argument("--reject", action="store_true", help="reject it instead; also takes an approval back")
     approve.add_argument("--who", metavar="NAME", help="who answers; default: the user of this machine")
     add("inspect", _inspect, "Tables with versions and sizes, epochs, loads per channel.")
-    explain = add("explain", _explain, "Where a key goes, why, and since when.")
-    explain.add_argument("key", help="the key, as it stands in the source")
+    explain = add("explain", _explain, "Where a key goes, why, and since when; without a key, the newest plan and why.")
+    explain.add_argument("key", nargs="?", help="the key, as it stands in the source; default: the newest plan")
     rewind = add(
         "rewind",
         _rewind,
@@ -168,45 +168,57 @@ def _run(pipeline: Pipeline, arguments: argparse.Namespace) -> None:
 
 
 def _status(pipeline: Pipeline, arguments: argparse.Namespace) -> None:
-    from rebalance.view.status import print_status, status
+    from rebalance.documents.status import status_document
+    from rebalance.view.status import print_status
 
-    print_status(status(pipeline, arguments.last), _console())
+    print_status(status_document(pipeline, arguments.last), _console())
 
 
 def _plan(pipeline: Pipeline, arguments: argparse.Namespace) -> None:
     if arguments.dry_run:
-        from rebalance.view.dry_run import dry_run, print_dry_run
+        from rebalance.documents.trial import known_planners, try_plan
+        from rebalance.view.dry_run import print_trial
 
-        print_dry_run(dry_run(pipeline, planner=arguments.planner, theta_max=arguments.theta_max), _console())
+        found = try_plan(pipeline, planner=arguments.planner, theta_max=arguments.theta_max)
+        print_trial(found, [planner["name"] for planner in known_planners()], _console())
         return
     if arguments.planner or arguments.theta_max is not None:
         raise ConfigError(
             "--planner and --theta-max only go with --dry-run; what is carried out is set in the pipeline file."
         )
+    from rebalance.documents.trial import newest_counted
     from rebalance.steps import Insist, run_step
-    from rebalance.view.dry_run import newest_counted
 
     # Counted it is already, closed or not.
     _console().print(run_step("make_plan", pipeline, newest_counted(pipeline), Insist(now=True)))
 
 
 def _approve(pipeline: Pipeline, arguments: argparse.Namespace) -> None:
-    from rebalance.view.approve import approve
+    from rebalance.documents.answer import answer_plan
+    from rebalance.view.approve import print_answer
 
     answer: Literal["approve", "reject"] = "reject" if arguments.reject else "approve"
-    approve(pipeline, arguments.plan, answer, arguments.who or getpass.getuser(), _console())
+    print_answer(answer_plan(pipeline, arguments.plan, answer, arguments.who or getpass.getuser()), _console())
 
 
 def _inspect(pipeline: Pipeline, arguments: argparse.Namespace) -> None:
-    from rebalance.view.inspect import inspect, print_inspection
+    from rebalance.documents.tables import tables_document
+    from rebalance.view.inspect import print_inspection
 
-    print_inspection(inspect(pipeline), _console())
+    print_inspection(tables_document(pipeline), _console())
 
 
 def _explain(pipeline: Pipeline, arguments: argparse.Namespace) -> None:
-    from rebalance.view.explain import explain, print_explanation
+    from rebalance.view.explain import print_key, print_plan
 
-    print_explanation(explain(pipeline, arguments.key), _console())
+    if arguments.key is None:
+        from rebalance.documents.plan import plan_document
+
+        print_plan(plan_document(pipeline), _console())
+        return
+    from rebalance.documents.key import key_document
+
+    print_key(key_document(pipeline, arguments.key), _console())
 
 
 def _rewind(pipeline: Pipeline, arguments: argparse.Namespace) -> None:

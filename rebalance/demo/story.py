@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 from rich.table import Table
 
+from rebalance.documents.words import bytes_in_words
 from rebalance.steps import RESULTS
 from rebalance.storage.history import IntervalRecord
-from rebalance.view.words import bytes_in_words, new_table
+from rebalance.view.words import new_table
 
 #: Seconds of each step, by interval.
 Seconds = Mapping[str, Mapping[str, float]]

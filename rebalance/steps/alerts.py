@@ -102,12 +102,14 @@ def _late(row: dict[str, Any]) -> Late:
 
 def _of_loads(pipeline: Pipeline, records: list[IntervalRecord]) -> Iterator[tuple[Kind, str]]:
     newest, limit, streak = records[-1], pipeline.planning.theta_max, pipeline.alerts.imbalance_intervals
-    above = [excess(pipeline, record) > limit for record in records]
+    capacities = pipeline.capacities()
+    above_fair = [record.above_fair(capacities) for record in records]
+    above = [excess > limit for excess in above_fair]
     # Told once, when the streak is just long enough.
     if len(above) >= streak and all(above[-streak:]) and not (len(above) > streak and above[-streak - 1]):
         yield (
             "imbalance_stays",
-            f"for {streak} intervals a channel had more than θ_max = {limit:g} above its fair load; now {excess(pipeline, newest):.2f}. "
+            f"for {streak} intervals a channel had more than θ_max = {limit:g} above its fair load; now {above_fair[-1]:.2f}. "
             f"The newest plan: {newest.decision or 'none'}. {newest.reason}".rstrip(),
         )
     # A plan that serves the next interval promises nothing about this one.
@@ -118,19 +120,6 @@ def _of_loads(pipeline: Pipeline, records: list[IntervalRecord]) -> Iterator[tup
             f"the fullest channel got {newest.reached:.2f} times the mean; the plan said {promised:.2f}. Events may have come after they were "
             "counted, or keys are split.",
         )
-
-
-def excess(pipeline: Pipeline, record: IntervalRecord) -> float:
-    """How far the fullest channel is above its fair load, as a share of it."""
-    capacities, total = pipeline.capacities(), sum(record.loads)
-    if not total or len(capacities) != len(record.loads):
-        return 0.0
-    return (
-        max(
-            load * sum(capacities) / (capacity * total) for load, capacity in zip(record.loads, capacities, strict=True)
-        )
-        - 1
-    )
 
 
 def _post(pipeline: Pipeline, alert: Alert) -> None:

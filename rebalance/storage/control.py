@@ -55,10 +55,17 @@ def has_rows(root: str, table: str, interval_id: str) -> bool:
     return bool(read(root, table, columns=["interval_id"], interval_id=interval_id).num_rows)
 
 
-def read(root: str, table: str, *, columns: Sequence[str] | None = None, **where: Value | Sequence[Value]) -> pa.Table:
+def read(
+    root: str,
+    table: str,
+    *,
+    columns: Sequence[str] | None = None,
+    between: Sequence[str] | None = None,
+    **where: Value | Sequence[Value],
+) -> pa.Table:
     """The rows whose columns have the wanted value, or one of several; none if the table was never written.
 
-    Files whose statistics rule the values out are not opened. Asked through delta-rs' own engine: Arrow's dataset reader would import
+    `between` are the first and the last interval that are wanted. Files whose statistics rule the values out are not opened. Asked through delta-rs' own engine: Arrow's dataset reader would import
     pandas first, which takes longer than any of these reads.
     """
     if not exists(root, table):
@@ -66,7 +73,10 @@ def read(root: str, table: str, *, columns: Sequence[str] | None = None, **where
         empty = pa.Table.from_batches([], schema=schema_of(table, key_type))
         return empty.select(list(columns)) if columns else empty
     chosen = ", ".join(f'"{column}"' for column in columns) if columns else "*"
-    wanted = " AND ".join(f'"{column}" IN ({literals(value)})' for column, value in where.items())
+    conditions = [f'"{column}" IN ({literals(value)})' for column, value in where.items()]
+    if between:
+        conditions.append(f"interval_id BETWEEN {literals(between[0])} AND {literals(between[1])}")
+    wanted = " AND ".join(conditions)
     query = f"SELECT {chosen} FROM t" + (f" WHERE {wanted}" if wanted else "")
     found = QueryBuilder().register("t", open_table(root, table)).execute(query)
     return _plain_text(pa.RecordBatchReader.from_stream(found).read_all())
@@ -89,10 +99,15 @@ def _key_type(root: str) -> KeyType:
 
 
 def rows(
-    root: str, table: str, *, columns: Sequence[str] | None = None, **where: Value | Sequence[Value]
+    root: str,
+    table: str,
+    *,
+    columns: Sequence[str] | None = None,
+    between: Sequence[str] | None = None,
+    **where: Value | Sequence[Value],
 ) -> list[dict[str, Any]]:
     """The rows of a small table as dictionaries."""
-    table_rows = read(root, table, columns=columns, **where)
+    table_rows = read(root, table, columns=columns, between=between, **where)
     stamps = [f.name for f in table_rows.schema if pa.types.is_timestamp(f.type)]
     for name in stamps:
         # As numbers: Arrow would import pandas to turn its timestamps into Python's.

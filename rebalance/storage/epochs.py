@@ -55,8 +55,22 @@ def all_epochs(root: str) -> list[Epoch]:
 
 def current_epoch(root: str) -> Epoch | None:
     """The active epoch, or None before the first interval."""
+    newest = newest_epochs(root, 1)
+    return newest[-1] if newest else None
+
+
+def find_epoch(root: str, number: int) -> Epoch | None:
+    """An epoch by its number."""
+    found = control.rows(root, "epochs", epoch=number)
+    return Epoch(**found[-1]) if found else None
+
+
+def newest_epochs(root: str, count: int) -> list[Epoch]:
+    """The newest epochs, oldest first; the last one is active."""
     newest = control.largest(root, "epochs", "epoch")
-    return None if newest is None else Epoch(**control.rows(root, "epochs", epoch=newest)[-1])
+    numbers = [] if newest is None else list(range(max(newest + 1 - count, 0), newest + 1))
+    found = control.rows(root, "epochs", epoch=numbers) if numbers else []
+    return sorted((Epoch(**row) for row in found), key=_number)
 
 
 def in_force(root: str) -> list[Epoch]:

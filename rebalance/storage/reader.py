@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from rebalance.errors import RebalanceError
 from rebalance.partition import PartitionFunction
 from rebalance.storage.control import table_path
-from rebalance.storage.epochs import Epoch, all_epochs, load_function
+from rebalance.storage.epochs import Epoch, current_epoch, find_epoch, load_function
 from rebalance.stores.places import for_spark
 
 if TYPE_CHECKING:
@@ -51,12 +51,11 @@ class Opened:
 
 def open_tables(root: str, epoch: int | None = None) -> Opened:
     """The active epoch of a pipeline's tables, or an earlier one by its number."""
-    epochs = all_epochs(root)
-    chosen = [e for e in epochs if epoch is None or e.epoch == epoch]
-    if not chosen:
-        known = f"the epochs are 0..{epochs[-1].epoch}" if epochs else "no interval was processed yet"
+    newest = current_epoch(root)
+    chosen = newest if epoch is None or newest is None else find_epoch(root, epoch)
+    if chosen is None:
+        known = f"the epochs are 0..{newest.epoch}" if newest else "no interval was processed yet"
         raise RebalanceError(
             f"there is no {'epoch ' + str(epoch) if epoch is not None else 'epoch'} in {root}: {known}."
         )
-    active = chosen[-1]
-    return Opened(root, active, load_function(root, active.function_version))
+    return Opened(root, chosen, load_function(root, chosen.function_version))

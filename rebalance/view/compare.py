@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 from rich.table import Table
 
+from rebalance.documents.trial import with_knobs
+from rebalance.documents.words import bytes_in_words
 from rebalance.errors import RebalanceError
 from rebalance.pipeline.file import Pipeline
 from rebalance.pipeline.intervals import Interval
@@ -13,8 +15,7 @@ from rebalance.planning.model import Plan
 from rebalance.steps.make_plan import plan_for
 from rebalance.storage.epochs import load_function
 from rebalance.storage.plans import plans_of
-from rebalance.view.dry_run import with_planning
-from rebalance.view.words import bytes_in_words, new_table
+from rebalance.view.words import new_table
 
 
 def compare_planners(pipeline: Pipeline, interval: Interval, planners: Sequence[str]) -> list[Plan]:
@@ -23,7 +24,7 @@ def compare_planners(pipeline: Pipeline, interval: Interval, planners: Sequence[
     if not plans:
         raise RebalanceError(f"interval {interval.id} was not planned, so there is nothing to compare with.")
     before = load_function(pipeline.tables, plans[-1]["base_function"])
-    return [plan_for(with_planning(pipeline, planner=planner), interval, before)[1] for planner in planners]
+    return [plan_for(with_knobs(pipeline, planner=planner), interval, before)[1] for planner in planners]
 
 
 def comparison_table(plans: Sequence[Plan], title: str) -> Table:

@@ -2,82 +2,33 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
-
 from rich.console import Console
 
-from rebalance.errors import RebalanceError
-from rebalance.pipeline.file import Pipeline, load_pipeline
-from rebalance.pipeline.intervals import Interval, parse_start
-from rebalance.planners.registry import PLANNERS
-from rebalance.planning.model import Plan
-from rebalance.steps.make_plan import plan_for
-from rebalance.storage import control
-from rebalance.storage.reader import open_tables
-from rebalance.view.words import bytes_in_words, new_table
+from rebalance.documents.plain import Document
+from rebalance.documents.words import bytes_in_words, percent, several
+from rebalance.view.words import new_table
 
 
-@dataclass(frozen=True)
-class DryRun:
-    """A plan that was not stored, and what it was made on."""
-
-    interval_id: str
-    keys: int
-    function_version: int
-    plan: Plan
-
-
-def dry_run(pipeline: Pipeline, *, planner: str | None = None, theta_max: float | None = None) -> DryRun:
-    """Plan on the newest statistics and write nothing; with another planner or θ_max than the pipeline's, if given."""
-    asked = with_planning(pipeline, planner=planner, theta_max=theta_max)
-    opened = open_tables(pipeline.tables)
-    interval = newest_counted(pipeline)
-    request, plan = plan_for(asked, interval, opened.function)
-    return DryRun(interval.id, len(request.stats), opened.function.version, plan)
-
-
-def with_planning(pipeline: Pipeline, *, planner: str | None = None, theta_max: float | None = None) -> Pipeline:
-    """The pipeline with another planner or θ_max, checked as if its file said so."""
-    changes: dict[str, Any] = {}
-    if planner is not None:
-        changes["planner"] = planner
-        if planner != pipeline.planning.planner:
-            # The file's are those of another planner.
-            changes["parameters"] = {}
-    if theta_max is not None:
-        changes["theta_max"] = theta_max
-    return load_pipeline(pipeline.file, {"planning": changes})
-
-
-def newest_counted(pipeline: Pipeline) -> Interval:
-    """The newest interval that has statistics."""
-    counted = control.read(pipeline.tables, "interval_stats", columns=["interval_id"])["interval_id"].to_pylist()
-    if not counted:
-        raise RebalanceError("no interval has statistics yet. Run one first.")
-    return pipeline.interval_at(parse_start(max(counted)))
-
-
-def print_dry_run(found: DryRun, console: Console) -> None:
-    """Show it."""
-    plan = found.plan
-    console.print(f"[bold]{plan.decision}[/] by {plan.planner}: {plan.reason}")
+def print_trial(found: Document, planners: list[str], console: Console) -> None:
+    """Show the document; of two plans the one that was tried, beside what the file says."""
+    *others, plan = found["plans"]
+    console.print(f"[bold]{plan['decision']}[/] by {plan['planner']}: {plan['reason']}")
     console.print(
-        f"on the statistics of {found.interval_id} ({found.keys:,} keys) under function v{found.function_version}; planned in {plan.seconds:.2f} s; "
-        f"{plan.after.routes:,} routes; {len(plan.moved):,} keys, {bytes_in_words(plan.moved_bytes)} ({plan.moved_share:.1%} of the state) would move"
+        f"on the statistics of {found['interval']} ({several(found['keys'], 'key')}) under function v{found['function_version']}; "
+        f"planned in {plan['seconds']:.2f} s; {several(plan['routes'], 'route')}; {several(plan['moved_keys'], 'key')}, "
+        f"{bytes_in_words(plan['moved_bytes'])} ({percent(plan['moved_share'])} of the state) would move"
     )
-    if plan.gap is not None and len(plan.moved):
-        console.print(
-            f"certified: no plan that balances as well moves less than {bytes_in_words(plan.bound)}; this one is {plan.gap:.1%} above"
-        )
-    for note in plan.notes:
-        console.print(f"note: {note}")
+    if plan["certificate"]:
+        console.print(f"certified: {plan['certificate']}")
+    for note in plan["notes"]:
+        console.print(f"note: {note}", markup=False)
+    for other in others:
+        console.print(f"{other['label']}: {other['decision']} by {other['planner']}: {other['reason']}", markup=False)
     table = new_table("channel", "load now", "load planned", "fair load")
-    after = plan.after.loads
-    for channel, load in enumerate(plan.before.loads):
-        planned = f"{after[channel]:,.0f}" if channel < len(after) else ""
-        table.add_row(str(channel), f"{load:,.0f}", planned, f"{plan.before.fair[channel]:,.0f}")
+    now = found["now"]["loads"]
+    for channel in range(max(len(now), len(plan["loads"]))):
+        loads = (now, plan["loads"], plan["fair"])
+        table.add_row(str(channel), *(f"{values[channel]:,.0f}" if channel < len(values) else "" for values in loads))
     console.print(table)
-    console.print(
-        f"Nothing was written. Other planners: {', '.join(name for name in PLANNERS if name != plan.planner) or 'none'}."
-    )
+    names = ", ".join(name for name in planners if name != plan["planner"])
+    console.print(f"Nothing was written. Other planners: {names}.")

@@ -1,4 +1,4 @@
-"""Numbers and tables as a person reads them."""
+"""Tables as a person reads them."""
 
 from __future__ import annotations
 
@@ -6,22 +6,11 @@ from rich import box
 from rich.table import Table
 
 
-def bytes_in_words(size: float) -> str:
-    """A number of bytes with the unit that suits it.
-
-    >>> bytes_in_words(358_410)
-    '358.4 kB'
-    """
-    for unit in ("B", "kB", "MB", "GB"):
-        if size < 1000:
-            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
-        size /= 1000
-    return f"{size:.1f} TB"
-
-
-def new_table(*columns: str, title: str | None = None) -> Table:
-    """A table for the terminal; what does not fit a column is folded, never cut."""
+def new_table(*columns: str, title: str | None = None, numbers: slice | None = None) -> Table:
+    """A table for the terminal; what does not fit a column is folded, never cut. `numbers` are the columns that have some."""
     table = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left")
-    for column in columns:
-        table.add_column(column, overflow="fold")
+    for name in columns:
+        table.add_column(name, overflow="fold")
+    for column in table.columns[numbers or slice(0)]:
+        column.justify = "right"
     return table

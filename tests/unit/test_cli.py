@@ -23,11 +23,7 @@ from rebalance.storage.history import max_over_mean, read_history
 from rebalance.storage.schemas import SCHEMAS
 from rebalance.storage.statistics import channel_stats
 from rebalance.view.compare import compare_planners, comparison_table
-from rebalance.view.dry_run import dry_run
-from rebalance.view.explain import explain
-from rebalance.view.inspect import inspect
 from rebalance.view.pictures import bars, draw_loads
-from rebalance.view.status import status
 
 INTERVAL = "20260101T0000Z"
 PROJECT = Path(__file__).resolve().parents[2]
@@ -212,31 +208,6 @@ def test_approving_where_nobody_is_asked_says_so(pipeline: Pipeline, capsys: pyt
 def test_approving_a_plan_that_is_not_there_is_refused(pipeline: Pipeline, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["approve", str(pipeline.file), "nonsense"]) == 2
     assert "there is no plan 'nonsense'" in capsys.readouterr().err
-
-
-def test_what_is_shown_is_data_first(pipeline: Pipeline) -> None:
-    stands = status(pipeline, last=8)
-    assert (stands.opened.epoch.epoch, [record.interval_id for record in stands.intervals]) == (1, [INTERVAL])
-    looked = inspect(pipeline)
-    assert looked.newest == stands.intervals[0]
-    assert [epoch.kind for epoch in looked.epochs] == ["start", "process"]
-    tables = {name: info.files for name, info in looked.tables.items() if info is not None}
-    assert tables == {
-        "interval_stats": 1,
-        "batches": 1,
-        "key_stats": 1,
-        "channel_stats": 1,
-        "quality_runs": 1,
-        "functions": 1,
-        "epochs": 2,
-    }
-    tried = dry_run(pipeline, theta_max=9.0)
-    assert (tried.keys, tried.function_version, str(tried.plan.decision)) == (200, 0, "keep")
-    key = explain(pipeline, "user-007")
-    assert (key.has_route, key.shares, key.moves) == (False, (), [])
-    assert key.channel == key.ring_channel
-    assert key.load is not None
-    assert (key.load.tuples, key.load.held_bytes) == (60, 600)
 
 
 def test_a_bar_is_a_channels_load_over_the_mean() -> None:
