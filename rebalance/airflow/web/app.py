@@ -37,9 +37,7 @@ STATIC = Path(__file__).with_name("static")
 #: Nothing from elsewhere, nothing inline, and framed by Airflow alone.
 POLICY = "default-src 'self'; object-src 'none'; base-uri 'none'; form-action 'self'; frame-ancestors 'self'"
 #: Great Expectations' pages show values of the events: they may style themselves, and do nothing else.
-DOCS_POLICY = (
-    "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; frame-ancestors 'self'; sandbox allow-same-origin"
-)
+DOCS_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; frame-ancestors 'self'; sandbox allow-same-origin"
 HEADERS = {
     "Content-Security-Policy": POLICY,
     "X-Frame-Options": "SAMEORIGIN",
@@ -187,6 +185,11 @@ def post_trial(dag_id: str, trial: Trial) -> dict[str, Any]:
         raise LockedError("another plan is being tried on this API server, and they go one at a time. Try again soon.")
     try:
         with _opened(dag_id) as pipeline:
+            if pipeline.operator.file is not None:
+                raise ConfigError(
+                    f"operator.file is code of yours that says whether its states merge, and Airflow's API server runs none. "
+                    f"Try plans of {pipeline.name} at the command line: rebalance plan {pipeline.name} --dry-run"
+                )
             return try_plan(pipeline, **trial.model_dump())
     finally:
         _trying.release()
