@@ -216,6 +216,15 @@ def test_a_broken_pipeline_file_is_told_and_hides_no_other(history: Any, site: S
     assert [found["dag_id"] for found in listed["broken"]] == [OURS, "rebalance_ours_too"]
 
 
+def test_a_file_that_is_another_pipelines_by_now_is_not_shown_as_this_one(history: Any, site: Site) -> None:
+    """Who may see the DAG `ours` has no right to what another DAG's readers may see."""
+    history.file.write_text('name = "theirs"\n' + history.file.read_text())
+    refused = site.ask(f"/rebalance/api/dags/{OURS}")
+    assert refused.status_code == 422
+    assert "describes rebalance_theirs now" in refused.json()["message"]
+    assert site.ask("/rebalance/api/pipelines").json()["pipelines"] == []
+
+
 def test_a_dag_that_is_no_pipeline_says_so(history: Any, site: Site) -> None:
     """The tab stands on every DAG's page, also on those that maintain and rewind."""
     answer = site.ask(f"/rebalance/api/dags/{OURS}_rewind")

@@ -19,7 +19,7 @@ from airflow.utils.session import create_session
 from fastapi import HTTPException
 from sqlalchemy import select
 
-from rebalance.errors import OrderError
+from rebalance.errors import ConfigError, OrderError
 from rebalance.pipeline.file import Pipeline, load_pipeline
 from rebalance.pipeline.intervals import parse_start
 from rebalance.steps import RESULTS
@@ -66,9 +66,19 @@ def pipeline_of(dag_id: str) -> Pipeline:
     found = known_among([dag_id])
     if not found:
         raise HTTPException(404, f"{dag_id} is not the DAG of a pipeline, so there is nothing to show of it here.")
-    if found[0].trouble:
-        raise HTTPException(404, found[0].trouble)
-    return load_pipeline(found[0].file)
+    return load(found[0])
+
+
+def load(known: Known) -> Pipeline:
+    """The pipeline file that Airflow names for a DAG; refused if it is by now another pipeline's, whose rights are others."""
+    if known.trouble:
+        raise ConfigError(known.trouble)
+    pipeline = load_pipeline(known.file)
+    if pipeline.dag_id != known.dag_id:
+        raise ConfigError(
+            f"{known.file} is the file of {known.dag_id} in Airflow, but describes {pipeline.dag_id} now. Airflow reads it again within a minute."
+        )
+    return pipeline
 
 
 def interval_of(pipeline: Pipeline, run_id: str) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from fastapi.responses import HTMLResponse, JSONResponse
 from fastapi.staticfiles import StaticFiles
 from pydantic import BaseModel, ConfigDict
 
-from rebalance.airflow.web.access import Known, interval_of, known_among, pipeline_of, runs_of
+from rebalance.airflow.web.access import interval_of, known_among, load, pipeline_of, runs_of
 from rebalance.errors import (
     ConfigError,
     DamagedError,
@@ -30,7 +30,7 @@ from rebalance.errors import (
     RebalanceError,
     StoreError,
 )
-from rebalance.pipeline.file import Pipeline, load_pipeline
+from rebalance.pipeline.file import Pipeline
 from rebalance.storage.trouble import storage_in_words
 
 STATIC = Path(__file__).with_name("static")
@@ -107,16 +107,10 @@ def get_pipelines(user: GetUserDep) -> dict[str, Any]:
     broken: list[dict[str, str]] = []
     for known in known_among(get_auth_manager().get_authorized_dag_ids(user=user, method="GET")):
         try:
-            loaded.append(_load(known))
+            loaded.append(load(known))
         except RebalanceError as error:
             broken.append({"dag_id": known.dag_id, "why": str(error)})
     return {**overview(loaded), "broken": broken}
-
-
-def _load(known: Known) -> Pipeline:
-    if known.trouble:
-        raise ConfigError(known.trouble)
-    return load_pipeline(known.file)
 
 
 def get_pipeline(dag_id: str, last: Annotated[int, Query(ge=1, le=10_000)] = 1000) -> dict[str, Any]:
