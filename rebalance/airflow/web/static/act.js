@@ -9,7 +9,7 @@ import { runLink, toInterval } from "./places.js";
 function confirmed(title, says, word, go) {
   const told = h("div", { "aria-live": "polite" });
   const yes = h("button", { class: "primary" }, word);
-  const no = h("button", {}, "Cancel");
+  const no = h("button", { autofocus: true }, "Cancel");
   const dialog = h("dialog", { "aria-labelledby": "asked" }, h("h2", { id: "asked" }, title), says.map((text) => h("p", {}, text)), told, h("div", { class: "actions" }, yes, no));
   let done = false;
   no.addEventListener("click", () => dialog.close());

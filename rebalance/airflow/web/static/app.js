@@ -87,7 +87,12 @@ async function show() {
   document.title = ["Rebalance", place.dagId, place.name].filter(Boolean).join(" · ");
 }
 
-addEventListener("hashchange", show);
+addEventListener("hashchange", async () => {
+  await show();
+  // Who goes by keys goes on at the top of what is new.
+  scrollTo(0, 0);
+  view.focus({ preventScroll: true });
+});
 addEventListener("rebalance:changed", show);
 // The address is taken by the place, so this link cannot jump by itself.
 document.querySelector(".skip").addEventListener("click", (event) => {

@@ -2,7 +2,7 @@
 
 import { asTable, h, s, table } from "./dom.js";
 import { drawn, steppable, ticks } from "./drawn.js";
-import { bytes, count, load, percent, plural, seconds } from "./format.js";
+import { bytes, count, load, missing, percent, plural, seconds } from "./format.js";
 
 const KINDS = { hash: "hash alone", before: "before", planned: "planned", reached: "reached", tried: "tried" };
 const HEIGHT = 260;
@@ -23,7 +23,7 @@ function bar(kind, x, width, value, y, heavy) {
   const parts = heavy.map(({ cost }) => {
     const [from, to] = [under, Math.min(value, under + cost)];
     under = to;
-    return s("rect", { class: "heavy", x, width, y: y(to), height: Math.max(0, y(from) - y(to)) });
+    return s("rect", { class: width < 8 ? "heavy" : "heavy wide", x, width, y: y(to), height: Math.max(0, y(from) - y(to)) });
   });
   return [s("rect", { class: `bar ${kind}`, x, width, y: y(value), height: y(0) - y(value) }), parts];
 }
@@ -40,17 +40,17 @@ function lines(channels, theta, step, y) {
 
 /** The picture for one choice of kinds; `pick` is told of the channel that is pointed at. */
 function draw(holder, width, { channels, kinds, theta, heavyOn, pick }) {
-  const most = 1.05 * Math.max(...channels.flatMap((c) => [ceiling(c, theta), ...kinds.map((kind) => c[kind] ?? 0)]));
+  const most = 1.05 * Math.max(1e-9, ...channels.flatMap((c) => [ceiling(c, theta), ...kinds.map((kind) => c[kind] ?? 0)]));
   const step = Math.max(8, (width - LEFT - RIGHT) / channels.length);
   const right = LEFT + step * channels.length;
   const y = (value) => TOP + (HEIGHT - TOP - BOTTOM) * (1 - value / most);
-  const thick = Math.min(26, Math.max(1, (step * 0.82) / kinds.length));
+  const thick = Math.min(40, Math.max(1, (step * 0.82) / kinds.length));
   const every = Math.ceil(22 / step);
   const groups = channels.map((c, i) => {
     const x0 = LEFT + i * step + (step - thick * kinds.length) / 2;
     return s("g", { class: "channel", onmouseenter: () => pick(i), onmouseleave: () => pick(null) },
       s("rect", { class: "under", x: LEFT + i * step, width: step, y: TOP, height: HEIGHT - TOP }),
-      kinds.map((kind, k) => c[kind] === null || c[kind] === undefined ? "" : bar(kind, x0 + k * thick, Math.max(1, thick - 1), c[kind], y, kind === heavyOn ? c.heavy ?? [] : [])),
+      kinds.map((kind, k) => missing(c[kind]) ? "" : bar(kind, x0 + k * thick, Math.max(1, thick - 1), c[kind], y, kind === heavyOn ? c.heavy ?? [] : [])),
       i % every ? "" : s("text", { class: "tick", x: LEFT + (i + 0.5) * step, y: HEIGHT - BOTTOM + 16, "text-anchor": "middle" }, c.channel));
   });
   holder.replaceChildren(s("svg", { width: right + RIGHT, height: HEIGHT, "aria-hidden": true },
@@ -61,20 +61,20 @@ function draw(holder, width, { channels, kinds, theta, heavyOn, pick }) {
 
 /** What is said of the channel that is pointed at. */
 function reading(c, kinds, theta, keyLink) {
-  if (!c) return h("p", { class: "quiet" }, "Point at a channel, or use the arrow keys. The dark parts of a bar are its heaviest keys.");
+  if (!c) return h("p", { class: "quiet" }, "Point at a channel, or use the arrow keys. At the foot of a bar are its heaviest keys.");
   const off = (value) => (c.fair ? ` (${value >= c.fair ? "+" : "−"}${percent(Math.abs(value - c.fair) / c.fair)})` : "");
   const more = [
-    c.tuples === null || c.tuples === undefined ? null : plural(c.tuples, "tuple"), c.keys === undefined ? null : plural(c.keys, "key"),
-    c.task_seconds === null || c.task_seconds === undefined ? null : seconds(c.task_seconds), c.held_bytes === undefined ? null : `${bytes(c.held_bytes)} of state`,
+    !missing(c.tuples) && plural(c.tuples, "tuple"), !missing(c.keys) && plural(c.keys, "key"),
+    !missing(c.task_seconds) && `${seconds(c.task_seconds)} of work`, !missing(c.held_bytes) && `${bytes(c.held_bytes)} of state`,
   ].filter(Boolean);
   return h("div", {},
     h("p", {}, h("strong", {}, `Channel ${c.channel}`), ` · fair load ${load(c.fair)}, limit ${load(ceiling(c, theta))}`,
-      kinds.filter((kind) => c[kind] !== null && c[kind] !== undefined).map((kind) => ` · ${KINDS[kind]} ${load(c[kind])}${off(c[kind])}`)),
+      kinds.filter((kind) => !missing(c[kind])).map((kind) => ` · ${KINDS[kind]} ${load(c[kind])}${off(c[kind])}`)),
     h("p", { class: "quiet" }, more.join(" · "), c.heavy?.length ? [more.length ? " · " : "", "heaviest: ", c.heavy.map(({ key, cost }, i) => [i ? ", " : "", keyLink(key), ` ${load(cost)}`])] : ""));
 }
 
 export function channelsTable(channels, kinds, keyLink) {
-  const known = (name) => channels.some((c) => c[name] !== null && c[name] !== undefined);
+  const known = (name) => channels.some((c) => !missing(c[name]));
   return table("Loads per channel, in units of the operator's cost", [
     { head: "Channel", number: true, cell: (c) => String(c.channel) },
     { head: "Fair load", number: true, cell: (c) => load(c.fair) },
@@ -89,7 +89,7 @@ export function channelsTable(channels, kinds, keyLink) {
 
 /** Loads per channel: switches for the kinds, picture, words about one channel, table. */
 export function loadsPicture(channels, { kinds, off = [], theta, keyLink = (key) => key }) {
-  const there = kinds.filter((kind) => channels.some((c) => c[kind] !== null && c[kind] !== undefined));
+  const there = kinds.filter((kind) => channels.some((c) => !missing(c[kind])));
   const heavyOn = ["reached", "planned", "before", "tried"].find((kind) => there.includes(kind));
   const on = new Set(there.filter((kind) => !off.includes(kind)));
   const told = h("div", { class: "reading", "aria-live": "polite" }, reading(null));
@@ -110,6 +110,6 @@ export function loadsPicture(channels, { kinds, off = [], theta, keyLink = (key)
     if (at[0]) redraw(...at);
   };
   const switches = there.map((kind) => h("label", { class: `key bar ${kind}` }, h("input", { type: "checkbox", checked: on.has(kind), onchange: toggle(kind) }), ` ${KINDS[kind]}`));
-  return [h("div", { class: "keys" }, switches, heavyOn && channels.some((c) => c.heavy?.length) ? h("span", { class: `key area heavy` }, "heaviest keys") : ""),
+  return [h("div", { class: "keys" }, switches, heavyOn && channels.some((c) => c.heavy?.length) ? h("span", { class: "key area heavy" }, "heaviest keys") : ""),
     holder, told, asTable(() => channelsTable(channels, there, keyLink))];
 }

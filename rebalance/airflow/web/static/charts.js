@@ -10,7 +10,7 @@ let drawings = 0;
 
 function series({ label, colour: name, width = 1.25, points, bars, steps }) {
   const stroke = colour(name);
-  const shape = points ? { paths: () => null, points: { show: true, size: 5, stroke, fill: stroke } } : { points: { show: false } };
+  const shape = points ? { paths: () => null, points: { show: true, space: 0, size: 5, stroke, fill: stroke } } : { points: { show: false } };
   if (bars) Object.assign(shape, { paths: uPlot.paths.bars({ size: [0.7, 14], align: 0 }), fill: stroke });
   if (steps) shape.paths = uPlot.paths.stepped({ align: 1 });
   return { label, stroke, width, ...shape };

@@ -5,10 +5,12 @@ import { drawn, steppable } from "./drawn.js";
 import { bytes, count, load, plural } from "./format.js";
 
 /** More channels than this a side cannot be told apart; the smallest are drawn as one. */
-const MOST = 20;
+const MOST = 32;
 const OTHERS = "others";
 const MEASURES = { cost: ["load", load], bytes: ["state", bytes], keys: ["keys", count] };
 const [GAP, SIDE, NODE] = [4, 150, 10];
+/** Every node is at least as high as its name. */
+const LEAST = 9;
 
 const sum = (values) => values.reduce((total, value) => total + value, 0);
 
@@ -41,13 +43,12 @@ function ribbonsOf(flows, left, right, measure) {
 
 /** Give every node its place, and every ribbon its ends. */
 function placed(left, right, ribbons, height) {
-  const room = height - GAP * (Math.max(left.length, right.length) - 1);
-  const scale = room / sum(left.map((node) => node.value));
+  const scale = (height - (LEAST + GAP) * Math.max(left.length, right.length)) / sum(left.map((node) => node.value));
   for (const nodes of [left, right]) {
-    let y = (height - sum(nodes.map((node) => node.value)) * scale - GAP * (nodes.length - 1)) / 2;
+    let y = (height - sum(nodes.map((node) => node.value)) * scale - (LEAST + GAP) * nodes.length) / 2;
     for (const node of nodes) {
-      Object.assign(node, { y, height: Math.max(1, node.value * scale), used: 0 });
-      y += node.value * scale + GAP;
+      Object.assign(node, { y, height: LEAST + node.value * scale, used: LEAST / 2 });
+      y += node.height + GAP;
     }
   }
   for (const ribbon of ribbons) {
@@ -70,7 +71,7 @@ function ribbonShape({ from, to, thick }, x0, x1) {
 
 function nodeShape(node, x, format, pick) {
   const left = node.side === "from";
-  const label = s("text", { class: node.height < 11 ? "tick small" : "tick", x: left ? x - 6 : x + NODE + 6, y: node.y + node.height / 2 + 4, "text-anchor": left ? "end" : "start" }, `${name(node)} · ${format(node.value)}`);
+  const label = s("text", { class: "tick", x: left ? x - 6 : x + NODE + 6, y: node.y + node.height / 2 + 4, "text-anchor": left ? "end" : "start" }, `${name(node)} · ${format(node.value)}`);
   return s("g", { class: "node", onmouseenter: pick, onmouseleave: () => pick(null) }, s("rect", { class: "end", x, y: node.y, width: NODE, height: node.height }), label);
 }
 
@@ -85,9 +86,10 @@ function reading(node, ribbons, [, format]) {
 function draw(holder, width, flows, measure, tell) {
   const [left, right] = [nodesOf(flows, "from", measure), nodesOf(flows, "to", measure)];
   const ribbons = ribbonsOf(flows, left, right, measure);
-  const height = Math.max(90, Math.min(430, 26 * Math.max(left.length, right.length)));
+  const most = Math.max(left.length, right.length);
+  const height = (LEAST + GAP) * most + Math.max(60, Math.min(280, 26 * most));
   placed(left, right, ribbons, height);
-  const [x0, x1] = [SIDE, Math.max(SIDE + 120, Math.min(width, 900) - SIDE)];
+  const [x0, x1] = [SIDE, Math.max(SIDE + 120, Math.min(width, 1100) - SIDE)];
   const [nodes, format] = [[...left, ...right], MEASURES[measure][1]];
   const shapes = ribbons.map((ribbon) => ribbonShape(ribbon, x0 + NODE, x1 - NODE));
   const pick = (i) => {

@@ -3,7 +3,8 @@
 import { h } from "./dom.js";
 
 const NONE = "–";
-const missing = (value) => value === null || value === undefined;
+/** Whether a figure is not known. */
+export const missing = (value) => value === null || value === undefined;
 
 const whole = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
 
@@ -33,8 +34,9 @@ export function bytes(value) {
 
 export function seconds(value) {
   if (missing(value)) return NONE;
-  if (Math.abs(value) < 10) return `${value.toFixed(2)} s`;
-  if (Math.abs(value) < 120) return `${value.toFixed(1)} s`;
+  if (value < 0) return `−${seconds(-value)}`;
+  if (value < 10) return `${value.toFixed(2)} s`;
+  if (value < 120) return `${value.toFixed(1)} s`;
   const all = Math.round(value);
   return all < 7200 ? `${Math.floor(all / 60)} min ${all % 60} s` : `${Math.floor(all / 3600)} h ${Math.floor((all % 3600) / 60)} min`;
 }
@@ -52,11 +54,16 @@ export function zone() {
   }
 }
 
+const clocks = new Map();
+
 function parts(at, timeZone) {
-  const found = new Intl.DateTimeFormat("en-CA", {
-    timeZone, hourCycle: "h23", year: "numeric", month: "2-digit", day: "2-digit", hour: "2-digit", minute: "2-digit",
-  }).formatToParts(at);
-  return Object.fromEntries(found.map(({ type, value }) => [type, value]));
+  // Made once: a long table has thousands of times.
+  if (!clocks.has(timeZone)) {
+    clocks.set(timeZone, new Intl.DateTimeFormat("en-CA", {
+      timeZone, hourCycle: "h23", year: "numeric", month: "2-digit", day: "2-digit", hour: "2-digit", minute: "2-digit",
+    }));
+  }
+  return Object.fromEntries(clocks.get(timeZone).formatToParts(at).map(({ type, value }) => [type, value]));
 }
 
 /** A time as text, 2026-01-31 05:00, in the person's zone or another. */

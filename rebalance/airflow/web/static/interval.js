@@ -7,7 +7,7 @@ import { h, longTable, section, table } from "./dom.js";
 import { flowsPicture } from "./flows.js";
 import { bytes, count, load, percent, plural, ratio, seconds, span } from "./format.js";
 import { tile } from "./pipeline.js";
-import { runLink, toDocs, toInterval, toKey, toTrial } from "./places.js";
+import { runLink, toDocs, toInterval, toKey } from "./places.js";
 
 function neighbours(dagId, { previous, next }) {
   const link = (id, text, name) => (id ? h("a", { class: "button", href: toInterval(dagId, id), rel: name }, text) : h("span", { class: "button off" }, text));
@@ -109,7 +109,7 @@ export async function showInterval(dagId, id, signal) {
   return [
     h("div", { class: "heading" }, h("h1", {}, span(doc.start, doc.end)), neighbours(dagId, doc)),
     h("p", { class: "why" }, outcome(doc)),
-    h("div", { class: "actions" }, h("a", { class: "button", href: toTrial(dagId) }, "Try another plan"), rewindButton(dagId, doc)),
+    h("div", { class: "actions" }, rewindButton(dagId, doc)),
     tiles(doc),
     section("Load of each channel", loadsPicture(doc.channels, { kinds: ["hash", "before", "planned", "reached"], off: ["hash"], theta: doc.theta_max, keyLink: keyLink(dagId) })),
     planSection(dagId, doc),

@@ -29,7 +29,7 @@ const ROWS = [
   ["Notes", (p) => (p.notes.length ? h("ul", {}, p.notes.map((note) => h("li", {}, note))) : "–")],
 ];
 
-const columnsOf = (plan) => plan.loads.map((value, channel) => ({ channel, fair: plan.fair[channel], tried: value, heavy: [] }));
+const columnsOf = (plan) => plan.loads.map((value, channel) => ({ channel, fair: plan.fair[channel], tried: value }));
 
 function results(dagId, doc) {
   const compared = table(`On the ${plural(doc.keys, "key")} of interval ${doc.interval}, after function v${doc.function_version}; now max/mean is ${ratio(doc.now.skewness)}, θ ${percent(doc.now.theta)}`,
