@@ -20,6 +20,7 @@ from pydantic import Field, ValidationError, model_validator
 from rebalance.errors import ConfigError
 from rebalance.operators import BUILT_IN, AnyOperator
 from rebalance.pipeline.alerts import Alerts
+from rebalance.pipeline.folder import FOLDER_VARIABLE, pipeline_names, pipelines_folder
 from rebalance.pipeline.intervals import Interval
 from rebalance.pipeline.retention import Retention
 from rebalance.pipeline.sections import (
@@ -38,9 +39,6 @@ from rebalance.planners.registry import PLANNERS, make_planner
 from rebalance.planning.interface import Planner, needs_merging
 from rebalance.planning.model import Node, check_nodes
 from rebalance.stores.places import STORES, complaint, is_remote, qualified, remember
-
-#: Environment variable with the folder of pipeline files.
-FOLDER_VARIABLE = "REBALANCE_PIPELINES"
 
 
 class Pipeline(Section):
@@ -217,18 +215,11 @@ def find_pipeline(name: str) -> Pipeline:
         return load_pipeline(name)
     file = pipelines_folder() / f"{name}.toml"
     if not os.path.isfile(file):
-        known = ", ".join(sorted(found.stem for found in file.parent.glob("*.toml"))) or "none"
+        known = ", ".join(pipeline_names()) or "none"
         raise ConfigError(
             f"there is no pipeline {name!r} in {file.parent}. There are: {known}. Give a file, or name the folder in {FOLDER_VARIABLE}."
         )
     return load_pipeline(file)
-
-
-def pipelines_folder() -> Path:
-    """Where pipelines are looked for by name: the folder that the environment names, else one of the usual ones where we are."""
-    named = os.environ.get(FOLDER_VARIABLE)
-    usual = [Path("dags/pipelines"), Path("pipelines")]
-    return Path(named) if named else next((folder for folder in usual if folder.is_dir()), Path())
 
 
 def _resolve(value: str, folder: Path) -> str:

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from rebalance.errors import StalePlanError
 from rebalance.storage import control
-from rebalance.storage.epochs import in_force
+from rebalance.storage.epochs import carried_out, current_epoch
 
 Answer = Literal["approve", "reject"]
 
@@ -41,15 +41,16 @@ def answers_to(root: str, plan_id: str, digest: str) -> list[dict[str, Any]]:
 
 def newest_open_plan(root: str) -> dict[str, Any] | None:
     """The newest plan that could still be carried out, answered or not, with the digest of its function."""
-    epochs = in_force(root)
-    if not epochs:
+    active = current_epoch(root)
+    if active is None:
         return None
-    carried_out = {epoch.plan_id for epoch in epochs if epoch.kind == "migrate"}
-    base = epochs[-1].function_version
-    plans = control.rows(root, "plans", decision="apply", base_function=base)
-    open_plans = [plan for plan in plans if plan["plan_id"] not in carried_out]
-    newest = max(open_plans, key=lambda plan: str(plan["interval_id"]), default=None)
-    return newest and {**newest, "digest": _digest(root, newest)}
+    base, columns = active.function_version, ["plan_id", "interval_id"]
+    names = control.rows(root, "plans", columns=columns, decision="apply", base_function=base)
+    for name in sorted(names, key=lambda row: str(row["interval_id"]), reverse=True):
+        if carried_out(root, [name["plan_id"]]) is None:
+            plan = control.rows(root, "plans", plan_id=name["plan_id"])[-1]
+            return {**plan, "digest": _digest(root, plan)}
+    return None
 
 
 def find_plan(root: str, plan_id: str) -> dict[str, Any]:
@@ -83,16 +84,16 @@ def answer(root: str, plan_id: str, digest: str, answer: Answer, who: str) -> No
 
 
 def _require_open(root: str, plan: dict[str, Any], answer: Answer) -> None:
-    plan_id, epochs = plan["plan_id"], in_force(root)
-    done = [epoch for epoch in epochs if epoch.kind == "migrate" and epoch.plan_id == plan_id]
+    plan_id, active = plan["plan_id"], current_epoch(root)
+    done = carried_out(root, [plan_id])
     if done:
-        raise StalePlanError(f"plan {plan_id} was carried out already, by epoch {done[-1].epoch}. {_instead(root)}")
+        raise StalePlanError(f"plan {plan_id} was carried out already, by epoch {done.epoch}. {_instead(root)}")
     if answer == "reject":
         return
-    active = epochs[-1].function_version if epochs else -1
-    if plan["base_function"] != active:
+    version = active.function_version if active else -1
+    if plan["base_function"] != version:
         raise StalePlanError(
-            f"plan {plan_id} was made to follow function v{plan['base_function']}, but v{active} is active. {_instead(root)}"
+            f"plan {plan_id} was made to follow function v{plan['base_function']}, but v{version} is active. {_instead(root)}"
         )
     newest = newest_open_plan(root)
     if newest and newest["plan_id"] != plan_id:

@@ -10,7 +10,8 @@ from functools import cached_property
 from pathlib import Path
 
 from rebalance.errors import ConfigError
-from rebalance.pipeline.file import Pipeline, load_pipeline, pipelines_folder
+from rebalance.pipeline.file import Pipeline, load_pipeline
+from rebalance.pipeline.folder import pipelines_folder
 from rebalance.pipeline.intervals import parse_length
 from rebalance.view.look import Look, Spread, look
 from rebalance.view.sql_types import columns_as_sql

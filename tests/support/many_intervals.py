@@ -252,7 +252,8 @@ class _History:
                 "kind": kind,
                 "interval_id": interval,
                 "function_version": function,
-                "state_version": number,
+                # There is no table of the state.
+                "state_version": -1,
                 "plan_id": plan_id,
                 "rewound_to": -1,
                 "skipped_from": "",

@@ -97,5 +97,5 @@ def test_a_step_is_a_function_in_a_module_of_its_name_and_stands_on_the_pipeline
 def test_every_verb_of_the_command_line_is_in_the_readme(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["--help"])
-    verbs = re.findall(r"^    (\w+) ", capsys.readouterr().out, re.MULTILINE)
+    verbs = re.findall(r"^    (\w+)", capsys.readouterr().out, re.MULTILINE)
     assert verbs == re.findall(r"^rebalance (\w+) ", "\n".join(blocks(README, "bash")), re.MULTILINE)

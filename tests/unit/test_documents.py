@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -29,6 +30,7 @@ from rebalance.storage.approvals import answer, pending
 from rebalance.storage.epochs import current_epoch, load_function, publish
 from rebalance.storage.history import max_over_mean
 from tests.support.many_intervals import write_history
+from tests.support.markdown import tables
 
 PROJECT = Path(__file__).resolve().parents[2]
 NEWEST = "20260101T1100Z"
@@ -265,3 +267,40 @@ def test_every_planner_is_offered_with_a_sentence() -> None:
     found = known_planners()
     assert [planner["name"] for planner in found] == list(PLANNERS)
     assert all(planner["about"].endswith(".") for planner in found)
+
+
+def fields_of(value: Any, inside: str = "", stop: tuple[str, ...] = ()) -> set[str]:
+    """Every field of a document as the page writes it, with a dot for one inside."""
+    if isinstance(value, list):
+        return set().union(*(fields_of(one, inside, stop) for one in value)) or {inside}
+    if not isinstance(value, dict) or inside in stop:
+        return {inside}
+    return set().union(*(fields_of(one, f"{inside}.{name}".lstrip("."), stop) for name, one in value.items()))
+
+
+def test_the_page_of_documents_has_every_field(written: Pipeline, own: Pipeline) -> None:
+    sections = re.split(r"^## ", (PROJECT / "docs" / "documents.md").read_text(), flags=re.MULTILINE)[1:]
+    listed = {
+        section.splitlines()[0]: {
+            name for names, _ in tables(section)[0][1:] for name in re.findall(r"`([\w.]+)`", names)
+        }
+        for section in sections
+    }
+    control.append(own.tables, "late_events", [{"interval_id": NEWEST, "events": 5, "late": 1}])
+    epoch = current_epoch(own.tables)
+    versions = {"function_version": 8, "state_version": -1}
+    publish(own.tables, epoch, kind="process", interval_id="20260101T1500Z", skipped_from="20260101T1200Z", **versions)
+    moved = control.rows(written.tables, "plan_moves", interval_id="20260101T1000Z")[0]["key"]
+    over_time = fields_of(pipeline_over_time(written), stop=("card",))
+    status = fields_of(status_document(own), stop=("card", "epoch", "quarantined"))
+    parts = ("plan", "flows", "moves", "quarantined")
+    assert listed == {
+        "Card": fields_of(card(written), stop=("pending",)),
+        "Over time": over_time,
+        "Status": status - over_time,
+        "Interval": fields_of(interval_document(written, NEWEST), stop=parts),
+        "Plan": fields_of(plan_document(written), stop=("answer",)),
+        "Key": fields_of(key_document(written, moved), stop=("shares",)),
+        "Trial": fields_of(try_plan(written, planner="keep"), stop=("plans.flows",)),
+        "Tables": fields_of(tables_document(written), stop=("tables",)),
+    }

@@ -157,7 +157,7 @@ def test_rebalance_run_stops_where_results_are_missing(
     steps_that: StepsThat, capsys: pytest.CaptureFixture[str]
 ) -> None:
     ran = steps_that({"process_batch": SourceError("the events are gone")})
-    assert run_command() == 2
+    assert run_command() == 4
     assert capsys.readouterr().err == "SourceError: the events are gone\n"
     assert ran.count("process_batch") == 1
 

@@ -194,7 +194,7 @@ def test_a_run_takes_what_is_closed_and_leaves_the_half_filled_interval_for_anot
     assert main(["run", str(pipeline.file)]) == 0
     assert processed_ids(pipeline.tables) == ["20260101T0000Z", "20260101T0100Z"]
     assert "20260101T0200Z and later ones are not closed yet" in capsys.readouterr().out
-    assert main(["run", str(pipeline.file), "--intervals", "1"]) == 2
+    assert main(["run", str(pipeline.file), "--intervals", "1"]) == 3
     assert "NotClosedError: interval 20260101T0200Z is not closed" in capsys.readouterr().err
     assert len(processed_ids(pipeline.tables)) == 2
     assert main(["run", str(pipeline.file), "--now"]) == 0
