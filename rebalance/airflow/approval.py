@@ -27,11 +27,6 @@ def approve_dag_id(pipeline: Pipeline) -> str:
     return f"{pipeline.dag_id}_approve"
 
 
-def question_run_id(plan: dict[str, Any]) -> str:
-    """The run that asks about a plan with this very function."""
-    return f"plan__{plan['plan_id']}__{plan['digest'][:12]}"
-
-
 class AskApproval(TriggerDagRunOperator):
     """Asks a person about the plan that waits for an answer, once; skips itself when there is none, or it was asked for already."""
 
@@ -55,7 +50,7 @@ class AskApproval(TriggerDagRunOperator):
         if plan is None:
             raise AirflowSkipException("no plan waits for an answer: there is nothing to ask")
         self.conf = {"plan_id": plan["plan_id"], "digest": plan["digest"]}
-        self.trigger_run_id = question_run_id(plan)
+        self.trigger_run_id = f"plan__{plan['plan_id']}__{plan['digest'][:12]}"
         return super().execute(context)
 
 

@@ -175,18 +175,18 @@ def test_a_thousand_intervals_are_one_answer_and_every_one_can_be_reached_by_key
     assert len(quiet.find_elements("css selector", "g.channel")) == CHANNELS
 
 
-def test_an_answer_is_asked_for_twice_and_trouble_is_a_sentence(quiet: Any, pages: Pages) -> None:
+def test_a_button_says_first_what_it_will_do_and_only_an_open_question_has_one(quiet: Any, pages: Pages) -> None:
     open_tab(quiet, f"{pages.address}/dags/{LONG}/plugin/rebalance-pipeline", "A plan waits for your answer")
-    quiet.find_element("xpath", "//button[text()='Approve']").click()
-    text_of(quiet, "Approve this plan?", "Airflow records who answered")
-    quiet.find_element("css selector", "dialog button.primary").click()
     # The tasks that would have asked were never run.
     text_of(quiet, "Airflow has not asked about this plan yet")
-    assert [
-        entry
-        for entry in quiet.get_log("browser")
-        if "hitlDetails" not in entry["message"] and entry["level"] == "SEVERE"
-    ] == []
+    assert not quiet.find_elements("xpath", "//button[text()='Approve']")
+    quiet.execute_script("location.hash = arguments[0]", f"#/dag/{pages.dag_id}/interval/20260101T0000Z")
+    text_of(quiet, "Load of each channel")
+    quiet.find_element("xpath", "//button[text()='Rewind to this interval']").click()
+    text_of(quiet, "Rewind to 20260101T0000Z?", f"This starts the DAG {pages.dag_id}_rewind")
+    assert quiet.execute_script("return document.activeElement.textContent") == "Cancel"
+    quiet.find_element("xpath", "//button[text()='Cancel']").click()
+    assert not quiet.find_elements("css selector", "dialog")
 
 
 def test_it_follows_airflows_theme_and_every_control_is_reached_by_tab(quiet: Any, pages: Pages) -> None:

@@ -91,7 +91,6 @@ def make_app() -> FastAPI:
     app.get("/api/dags/{dag_id}/intervals/{interval_id}/runs", dependencies=READS_RUNS)(get_runs)
     app.get("/api/dags/{dag_id}/runs/{run_id}", dependencies=READS_RUNS)(get_run)
     app.get("/api/dags/{dag_id}/key", dependencies=READS)(get_key)
-    app.get("/api/dags/{dag_id}/question", dependencies=READS)(get_question)
     app.get("/api/dags/{dag_id}/trial", dependencies=READS)(get_knobs)
     app.post("/api/dags/{dag_id}/trial", dependencies=TRIES)(post_trial)
     app.get("/docs/{dag_id}/{path:path}", dependencies=READS)(get_docs)
@@ -147,18 +146,6 @@ def get_key(dag_id: str, key: str, last: Annotated[int, Query(ge=1, le=1000)] = 
 
     with _opened(dag_id) as pipeline:
         return key_document(pipeline, key, last=last)
-
-
-def get_question(dag_id: str) -> dict[str, Any]:
-    """The plan that waits for a person, and the run that asks about it: Airflow's own API takes the answer."""
-    from rebalance.airflow.approval import approve_dag_id, question_run_id
-    from rebalance.storage.approvals import pending
-
-    with _opened(dag_id) as pipeline:
-        plan = pending(pipeline.tables) if pipeline.planning.mode == "approve" else None
-        if plan is None:
-            return {"plan_id": None, "dag_id": None, "run_id": None}
-        return {"plan_id": plan["plan_id"], "dag_id": approve_dag_id(pipeline), "run_id": question_run_id(plan)}
 
 
 def get_knobs(dag_id: str) -> dict[str, Any]:

@@ -40,28 +40,32 @@ const ANSWERS = {
   Reject: "Nothing moves. The next interval may bring another plan.",
 };
 
-async function answer(dagId, plan, option) {
-  const asked = await api.question(dagId);
-  if (asked.plan_id !== plan.plan_id) {
-    throw new Error(asked.plan_id ? `Plan ${asked.plan_id} has taken the place of this one. Look at that one first.` : "This plan waits no more: it was answered, carried out or superseded.");
-  }
-  try {
-    await api.answer(asked.dag_id, asked.run_id, option);
-  } catch (error) {
-    if (error.status === 404) throw new Error(`Airflow has not asked about this plan yet. The task ask_approval of ${dagId} starts the question in ${asked.dag_id}; unpause both, or use rebalance approve.`);
-    if (error.status === 409) throw new Error("Somebody has answered this question already.");
-    throw error;
-  }
-  return ["Airflow has the answer. ", runLink("The question's run", asked.dag_id, asked.run_id), " records it."];
+async function answer(asked, option) {
+  await api.answer(asked, option).catch((error) => {
+    throw error.status === 409 ? new Error("Somebody has answered this question already.") : error;
+  });
+  return ["Airflow has the answer. ", runLink("The question's run", asked.dagId, asked.runId), " records it within seconds."];
 }
 
-/** The buttons under a plan that waits. */
-export function answerButtons(dagId, plan) {
+function buttons(asked, plan) {
   const ask = (option) => () => confirmed(`${option} this plan?`, [
     `Plan ${plan.plan_id} by ${plan.planner}, made for interval ${plan.interval}: it moves ${plural(plan.moved_keys, "key")}, ${bytes(plan.moved_bytes)} of state.`, ANSWERS[option],
     "Airflow records who answered, for exactly the function that was planned.",
-  ], option, () => answer(dagId, plan, option));
-  return h("div", { class: "actions" }, h("button", { class: "primary", onclick: ask("Approve") }, "Approve"), h("button", { onclick: ask("Reject") }, "Reject"));
+  ], option, () => answer(asked, option));
+  return [h("button", { class: "primary", onclick: ask("Approve") }, "Approve"), h("button", { onclick: ask("Reject") }, "Reject")];
+}
+
+/** What can be done about a plan that waits: answer it, where Airflow has asked and nobody has answered. */
+export function answers(dagId, plan) {
+  const asked = api.questionOf(dagId, plan);
+  const holder = h("div", { class: "actions", "aria-live": "polite" });
+  const said = (found) => {
+    if (!found) return [h("p", {}, `Airflow has not asked about this plan yet: the task ask_approval of ${dagId} starts its question. At the command line, rebalance approve answers it too.`)];
+    if (!found.response_received) return buttons(asked, plan);
+    return [h("p", {}, `${found.responded_by_user?.name ?? "Somebody"} answered ${found.chosen_options.join(", ")}; `, runLink("the question's run", asked.dagId, asked.runId), " records it within seconds.")];
+  };
+  api.question(asked).then((found) => holder.replaceChildren(...said(found)), (error) => holder.replaceChildren(h("p", {}, error.message)));
+  return holder;
 }
 
 /** What a pipeline says of its plan that waits. */
@@ -70,7 +74,7 @@ export function approval(card) {
   return h("section", { class: "notice waits", "aria-label": "A plan waits for an answer" },
     h("p", {}, h("strong", {}, "A plan waits for your answer. "), `${plan.planner} would move ${plural(plan.moved_keys, "key")}, ${bytes(plan.moved_bytes)} of state, for a max/mean load of ${ratio(plan.predicted)}. `,
       h("a", { href: toInterval(card.dag_id, plan.interval) }, "Look at it")),
-    answerButtons(card.dag_id, plan));
+    answers(card.dag_id, plan));
 }
 
 export function rewindButton(dagId, doc) {

@@ -46,14 +46,22 @@ export const run = (dagId, runId, signal) => ask(`${of(dagId)}/runs/${encodeURIC
 export const key = (dagId, text, signal) => ask(`${of(dagId)}/key?key=${encodeURIComponent(text)}`, { signal });
 export const knobs = (dagId, signal) => ask(`${of(dagId)}/trial`, { signal });
 export const tryPlan = (dagId, changed) => send("POST", `${of(dagId)}/trial`, changed);
-export const question = (dagId) => ask(`${of(dagId)}/question`);
 
 // Airflow's own API, so that its permissions hold and its audit log has who did what.
 const airflow = (path) => `../api/v2/dags/${path}`;
 
-export const answer = (dagId, runId, option) =>
-  send("PATCH", airflow(`${encodeURIComponent(dagId)}/dagRuns/${encodeURIComponent(runId)}/taskInstances/approve_plan/-1/hitlDetails`),
-    { chosen_options: [option], params_input: {} });
+/** The run that asks about a plan. Its name has the digest of the function, so what is answered is what was shown. */
+export const questionOf = (dagId, plan) => ({ dagId: `${dagId}_approve`, runId: `plan__${plan.plan_id}__${(plan.digest ?? "").slice(0, 12)}` });
+
+const ofRun = ({ dagId, runId }) => airflow(`${encodeURIComponent(dagId)}/dagRuns/${encodeURIComponent(runId)}`);
+
+/** What Airflow knows of a question, with the answer if somebody gave it; null if it was not asked yet. */
+export async function question(asked) {
+  const { hitl_details: [found] } = await ask(`${ofRun(asked)}/hitlDetails`);
+  return found ?? null;
+}
+
+export const answer = (asked, option) => send("PATCH", `${ofRun(asked)}/taskInstances/approve_plan/-1/hitlDetails`, { chosen_options: [option], params_input: {} });
 
 export async function trigger(dagId, conf) {
   const dag = await ask(airflow(encodeURIComponent(dagId)));

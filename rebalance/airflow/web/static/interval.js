@@ -1,6 +1,6 @@
 // One interval: its loads, what moved and why, its checks and its steps.
 
-import { answerButtons, rewindButton } from "./act.js";
+import { answers, rewindButton } from "./act.js";
 import * as api from "./api.js";
 import { loadsPicture } from "./bars.js";
 import { h, longTable, section, table } from "./dom.js";
@@ -50,7 +50,7 @@ function planSection(dagId, doc) {
     plan.certificate && h("p", {}, plan.certificate),
     plan.notes.length ? h("ul", {}, plan.notes.map((note) => h("li", {}, note))) : "",
     planTable(`Plan ${plan.plan_id}, made in ${seconds(plan.seconds)}: ${plural(plan.moved_keys, "key")} and ${bytes(plan.moved_bytes)} of state move (${percent(plan.moved_share)} of all), ${plural(plan.routes, "route")}, ${plural(plan.splits, "split")}`, plan),
-    plan.pending && answerButtons(dagId, { ...plan, interval: doc.id }),
+    plan.pending && answers(dagId, { ...plan, interval: doc.id }),
     plan.answer && h("p", {}, `${plan.answer.who} said ${plan.answer.answer}.`));
 }
 
