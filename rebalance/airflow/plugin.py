@@ -13,7 +13,6 @@ from rebalance.airflow import marks
 #: Where the API server has the page.
 PREFIX = "/rebalance"
 
-
 log = logging.getLogger("rebalance")
 
 

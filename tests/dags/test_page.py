@@ -316,6 +316,7 @@ def test_data_docs_are_pages_of_the_pipelines_own_folder_and_may_run_nothing(
     up = "..%2F" * len(folder.parts)
     for wrong in (
         "none.html",
+        "no%00ne.html",
         "notes.txt",
         "out.html",
         "..%2F..%2Fsecret.html",

@@ -23,7 +23,6 @@ from pydantic import BaseModel, ConfigDict
 from rebalance.airflow.web.access import interval_of, known_among, load, pipeline_of, runs_of
 from rebalance.errors import (
     ConfigError,
-    DamagedError,
     EnvironmentMissingError,
     LockedError,
     OrderError,
@@ -53,7 +52,6 @@ STATUS: tuple[tuple[type[RebalanceError], int], ...] = (
     (LockedError, 503),
     (StoreError, 503),
     (EnvironmentMissingError, 503),
-    (DamagedError, 500),
 )
 
 READS = [Depends(requires_access_dag("GET"))]
@@ -168,7 +166,7 @@ def post_trial(dag_id: str, trial: Trial) -> dict[str, Any]:
         with _opened(dag_id) as pipeline:
             if pipeline.operator.file is not None:
                 raise ConfigError(
-                    f"operator.file is code of yours that says whether its states merge, and Airflow's API server runs none. "
+                    "operator.file is code of yours that says whether its states merge, and Airflow's API server runs none. "
                     f"Try plans of {pipeline.name} at the command line: rebalance plan {pipeline.name} --dry-run"
                 )
             return try_plan(pipeline, **trial.model_dump())
@@ -181,8 +179,8 @@ def get_docs(dag_id: str, path: str) -> Response:
     from rebalance.quality.docs import docs_index
 
     index = docs_index(pipeline_of(dag_id)).resolve()
-    # Links out of the folder are followed before it is asked where they lead.
-    page = (index.parent / path).resolve() if path else index
+    # Links out of the folder are followed before it is asked where they lead. No file has a name with a zero.
+    page = (index.parent / path.replace("\0", "")).resolve() if path else index
     if not page.is_relative_to(index.parent) or page.suffix != ".html" or not page.is_file():
         raise HTTPException(404, f"There is no such page in the Data Docs of {dag_id}: check_quality writes them.")
     return HTMLResponse(page.read_bytes(), headers={"Content-Security-Policy": DOCS_POLICY})
