@@ -75,8 +75,16 @@ class Pipeline(Section):
         """The pipeline's operator, built in or the user's own; refused if the planning needs states that merge and its do not."""
         operator = self.operator.make()
         if not operator.mergeable:
-            self._refuse_merging(operator)
+            self._refuse_merging(operator.name)
         return operator
+
+    def states_merge(self) -> bool:
+        """Whether the operator's states merge. No code of the user's is run to tell, unless the operator is a class of theirs."""
+        if self.operator.function is None:
+            return self.make_operator().mergeable
+        # A function per key says nothing of merging.
+        self._refuse_merging(self.operator.label)
+        return False
 
     def make_planner(self) -> Planner:
         """The pipeline's planner with its parameters."""
@@ -134,9 +142,9 @@ class Pipeline(Section):
             self.make_operator()
         return self
 
-    def _refuse_merging(self, operator: AnyOperator) -> None:
+    def _refuse_merging(self, operator: str) -> None:
         planner = self.make_planner()
-        cannot = f"the states of operator {operator.name!r} cannot be merged"
+        cannot = f"the states of operator {operator!r} cannot be merged"
         merging = f"or a mergeable operator: {', '.join(sorted(n for n, o in BUILT_IN.items() if o.mergeable))}."
         if needs_merging(planner):
             raise ConfigError(

@@ -65,7 +65,7 @@ def _note(plan: Plan) -> None:
 
 def plan_for(pipeline: Pipeline, interval: Interval, active: PartitionFunction) -> tuple[Request, Plan]:
     """The plan for an interval's statistics, without writing anything."""
-    request = make_request(pipeline, active, interval.id, mergeable=pipeline.make_operator().mergeable)
+    request = make_request(pipeline, active, interval.id, mergeable=pipeline.states_merge())
     return request, decide(pipeline.make_planner(), request, active)
 
 

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -38,6 +39,8 @@ class Pages:
     address: str
     user: str
     password: str
+    #: Where the pipeline files are.
+    pipelines: Path
     dag_id: str = DAG_ID
 
 
@@ -61,7 +64,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pages]:
             _wait_for_welcome(ui)
             passwords = folder / "airflow" / "simple_auth_manager_passwords.json.generated"
             ((user, password),) = json.loads(passwords.read_text()).items()
-            yield Pages(f"http://127.0.0.1:{port}", user, password)
+            yield Pages(f"http://127.0.0.1:{port}", user, password, folder / "pipelines")
         finally:
             ui.send_signal(signal.SIGINT)
             ui.wait(90)
@@ -87,6 +90,36 @@ def browser(tmp_path: Path) -> Iterator[object]:
     options = webdriver.ChromeOptions()
     for option in (*_CHROMIUM, f"--user-data-dir={tmp_path / 'profile'}"):
         options.add_argument(option)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
     started = webdriver.Chrome(options=options, service=webdriver.ChromeService(driver))
     yield started
     started.quit()
+
+
+#: Seconds a page may take on a busy machine.
+PATIENCE = 60
+
+
+def text_of(browser: Any, *wanted: str) -> str:
+    """The text of the page, or of the frame that is chosen, once all of these words are on it."""
+    from selenium.webdriver.support.wait import WebDriverWait
+
+    def words(_: Any) -> str | None:
+        text = str(browser.execute_script("return document.body.innerText"))
+        return text if all(word in text for word in wanted) else None
+
+    found = WebDriverWait(browser, PATIENCE).until(words, f"{wanted} is not on the page {browser.current_url}")
+    assert found is not None
+    return found
+
+
+@pytest.fixture
+def person(browser: Any, pages: Pages) -> Any:
+    """Somebody who has typed in the user and password that `make ui` printed."""
+    browser.get(f"{pages.address}/dags")
+    text_of(browser, "Sign in")
+    browser.find_element("name", "username").send_keys(pages.user)
+    browser.find_element("name", "password").send_keys(pages.password)
+    browser.find_element("css selector", "button[type=submit]").click()
+    text_of(browser, pages.dag_id)
+    return browser

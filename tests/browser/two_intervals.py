@@ -1,4 +1,7 @@
-"""Two intervals of a small pipeline through Airflow, in a process of its own: python -m tests.browser.two_intervals FOLDER."""
+"""Two intervals of a small pipeline through Airflow, in a process of its own: python -m tests.browser.two_intervals FOLDER.
+
+Beside it a pipeline with a long past, whose tables are written by hand; the newest of its plans waits for an answer.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 DAG_ID = "rebalance_trades"
+#: The pipeline with a long past: so many intervals and channels.
+LONG, INTERVALS, CHANNELS = "rebalance_many", 1000, 100
 
 
 def run(folder: Path) -> None:
@@ -15,6 +20,7 @@ def run(folder: Path) -> None:
     from rebalance.demo.in_process import load_dag, prepare, run_interval
     from rebalance.pipeline.intervals import Interval
     from rebalance.simulate.workload import Workload
+    from tests.support.many_intervals import write_history
 
     start = datetime(2026, 1, 1, tzinfo=UTC)
     good = Interval(start, start + timedelta(hours=1))
@@ -45,6 +51,7 @@ count = 4
 volume_factor = 3
 """
     )
+    write_history(folder / "pipelines", INTERVALS, CHANNELS, pending=True)
     prepare(folder / "airflow")
     dag = load_dag(DAG_ID)
     for interval in (good, odd):

@@ -10,6 +10,7 @@ import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from zipfile import ZipFile
 
 import polars as pl
 import pytest
@@ -126,6 +127,13 @@ def full(install: Callable[..., Installed]) -> Installed:
     make_world(installed.place / "pipelines", planner="keep", intervals=1)
     (installed.place / "dag_file.py").write_text(DAG_FILE.format(folder=str(installed.place / "pipelines")))
     return installed
+
+
+def test_the_wheel_has_every_file_of_the_page_in_airflow(wheel: Path) -> None:
+    shipped = set(ZipFile(wheel).namelist())
+    files = {path.relative_to(PROJECT).as_posix() for path in (PROJECT / "rebalance/airflow/web").rglob("*.*")}
+    assert {"rebalance/airflow/web/static/index.html", "rebalance/airflow/web/static/vendor/uPlot.LICENSE"} <= files
+    assert {file for file in files if not file.endswith(".pyc")} <= shipped
 
 
 def test_an_installed_package_runs_an_interval_without_the_repository(full: Installed) -> None:
