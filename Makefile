@@ -6,7 +6,7 @@ ARGS ?=
 KILLS ?= 1000
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-quick test-long faults ui lint format bench clean distclean browser
+.PHONY: help setup demo test test-quick test-long faults ui lint format docs bench clean distclean browser
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -42,6 +42,9 @@ lint: setup ## style, types and which way imports go
 format: setup ## put the style right where a machine can
 	$(PYTHON) -m ruff check --fix .
 	$(PYTHON) -m ruff format .
+
+docs: setup ## the reference from the code
+	@$(PYTHON) tools/reference.py
 
 bench: setup ## measurements; one of them: make bench ARGS=planners
 	@for file in tests/bench/bench_*$(ARGS)*.py; do echo "== $$file"; $(PYTHON) -m tests.bench.$$(basename $$file .py) || exit 1; done

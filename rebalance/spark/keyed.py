@@ -110,9 +110,12 @@ class Columns:
             [
                 StructField("key", self.key),
                 StructField("what", IntegerType()),
-                *(StructField(f"r{i}", field.dataType) for i, field in enumerate(self.results)),
+                *(
+                    StructField(f"r{i}", field.dataType, metadata=field.metadata)
+                    for i, field in enumerate(self.results)
+                ),
                 StructField(POSITION, IntegerType()),
-                *(StructField(f"s{i}", field.dataType) for i, field in enumerate(self.state)),
+                *(StructField(f"s{i}", field.dataType, metadata=field.metadata) for i, field in enumerate(self.state)),
                 StructField("rows", LongType()),
                 StructField("seconds", DoubleType()),
             ]

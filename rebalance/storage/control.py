@@ -16,7 +16,7 @@ from deltalake.exceptions import CommitFailedError, DeltaError
 
 from rebalance.partition import KeyType
 from rebalance.storage.lock import require_lock
-from rebalance.storage.schemas import SCHEMAS, has_own_keys, schema_of
+from rebalance.storage.schemas import SCHEMAS, about, has_own_keys, schema_of
 from rebalance.stores.access import delta_table, is_table, make_folder, require_reachable
 from rebalance.stores.places import options_of
 
@@ -150,7 +150,11 @@ def create(root: str, table: str) -> None:
     make_folder(path)
     try:
         DeltaTable.create(
-            path, schema=Schema.from_arrow(SCHEMAS[table]), mode="error", storage_options=options_of(path)
+            path,
+            schema=Schema.from_arrow(SCHEMAS[table]),
+            mode="error",
+            description=about(table),
+            storage_options=options_of(path),
         )
     except DeltaError:
         if not exists(root, table):
@@ -199,7 +203,10 @@ def _write(
     options = None if seen else options_of(path)
     rows = data.cast(schema_of(table, key_type))
     require_lock(root)
-    write_deltalake(seen or path, rows, partition_by=partition_by, storage_options=options, **how)
+    # The description, and the columns' comments, count when the table is made; one that is there keeps what it has.
+    write_deltalake(
+        seen or path, rows, partition_by=partition_by, description=about(table), storage_options=options, **how
+    )
     delta = open_table(root, table)
     if delta.version() and delta.version() % _COMPACT_EVERY == 0:
         if table not in _NEVER_COMPACTED:

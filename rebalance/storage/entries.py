@@ -17,6 +17,7 @@ from rebalance.errors import OvertakenError, RebalanceError
 from rebalance.storage.control import open_table, table_path
 from rebalance.storage.delta_log import FOLDER, Action, TableFiles, identity
 from rebalance.storage.lock import require_lock
+from rebalance.storage.schemas import about
 from rebalance.stores.access import make_folder, put_new
 
 
@@ -65,6 +66,7 @@ def create_table(
         }
     metadata = {
         "id": str(uuid4()),
+        "description": about(table),
         "format": {"provider": "parquet", "options": {}},
         "schemaString": json.dumps(schema),
         "partitionColumns": [*partition_by],

@@ -22,11 +22,12 @@ from deltalake import CommitProperties, DeltaTable, Schema
 from deltalake.exceptions import CommitFailedError
 from deltalake.transaction import AddAction, create_table_with_add_actions
 from pyspark.sql import DataFrame
-from pyspark.sql.types import StructType
+from pyspark.sql.types import StructField, StructType
 
 from rebalance.errors import OvertakenError
 from rebalance.storage.control import exists, open_table, table_path
 from rebalance.storage.lock import require_lock
+from rebalance.storage.schemas import OWN_COLUMN, about, comments
 from rebalance.stores.access import filesystem
 from rebalance.stores.places import for_spark, options_of
 
@@ -93,15 +94,15 @@ def commit_files(
         AddAction(file.path, file.size, file.partition, now, True, json.dumps({"numRecords": file.rows}))
         for file in files
     ]
-    columns = Schema.from_json(schema.json())
     properties = CommitProperties(custom_metadata=dict(metadata), max_commit_retries=None if after is None else 0)
     require_lock(root)
     if not exists(root, table):
         create_table_with_add_actions(
             path,
-            columns,
+            Schema.from_json(commented(table, schema).json()),
             actions,
             partition_by=list(partition_by),
+            description=about(table),
             commit_properties=properties,
             storage_options=options_of(path),
         )
@@ -112,7 +113,12 @@ def commit_files(
     how: dict[str, Any] = {"mode": "overwrite", "partition_filters": filters} if replaces else {"mode": "append"}
     try:
         delta.create_write_transaction(
-            [*actions], schema=columns, partition_by=list(partition_by), commit_properties=properties, **how
+            # The table's own columns: others, if only by a comment, would change the table.
+            [*actions],
+            schema=delta.schema(),
+            partition_by=list(partition_by),
+            commit_properties=properties,
+            **how,
         )
     except CommitFailedError:
         if after is None:
@@ -122,6 +128,22 @@ def commit_files(
             "Nothing was committed here. Run the step again."
         ) from None
     return open_table(root, table).version() if after is None else after + 1
+
+
+def commented(table: str, schema: StructType) -> StructType:
+    """The columns with what each of them is; those of the operator say what it has said of them."""
+    ours = comments(table)
+    return StructType(
+        [
+            StructField(
+                field.name,
+                field.dataType,
+                field.nullable,
+                {"comment": ours.get(field.name) or field.metadata.get("comment") or OWN_COLUMN},
+            )
+            for field in schema
+        ]
+    )
 
 
 def missing_files(root: str, table: str, version: int) -> list[str]:

@@ -27,7 +27,11 @@ def write_results(
     `before` is the table's version when the step began. `confirm` is asked just before the commit, because writing the files takes long: it
     raises if the commit must not be made any more.
     """
-    own = [StructField(field.name, field.dataType) for field in results.schema if field.name != "interval_id"]
+    own = [
+        StructField(field.name, field.dataType, metadata=field.metadata)
+        for field in results.schema
+        if field.name != "interval_id"
+    ]
     schema = StructType([StructField("interval_id", StringType()), *own])
     _check_schema(root, schema)
     files = write_files(results.drop("interval_id"), root, "results", interval.id)

@@ -1,226 +1,270 @@
-"""The columns of every table, whoever writes it: Spark or delta-rs."""
+"""The tables and their columns, whoever writes them: Spark or delta-rs.
+
+Each table and each column says what it is, with its unit or that it has none. These words go into the tables themselves, as Delta's comments,
+and into docs/tables.md.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import pyarrow as pa
 
 from rebalance.partition import KeyType
 
-_TEXT, _LONG, _INT, _DOUBLE = pa.string(), pa.int64(), pa.int32(), pa.float64()
+_TEXT, _LONG, _INT, _DOUBLE, _TIME = pa.string(), pa.int64(), pa.int32(), pa.float64(), pa.timestamp("us", tz="UTC")
 _ROUTES = pa.list_(pa.struct([("key", _TEXT), ("channel", _INT)]))
 _SHARES = pa.list_(pa.struct([("key", _TEXT), ("channel", _INT), ("share", _DOUBLE)]))
 #: Stands for the type of the pipeline's keys, text or integers, which the source decides.
 _KEY = pa.null()
+#: Where Delta, Spark and Arrow keep a column's comment.
+_COMMENT = "comment"
+#: What is said of a column of the operator that says nothing of itself.
+OWN_COLUMN = "the operator's own column; its meaning and its unit are the operator's"
+
+
+def _table(about: str, columns: Sequence[tuple[str, pa.DataType, str]]) -> pa.Schema:
+    """A table's columns with what each of them is; `about` says what a row is."""
+    fields = [pa.field(name, kind, metadata={_COMMENT: comment}) for name, kind, comment in columns]
+    return pa.schema(fields, metadata={_COMMENT: about})
+
 
 #: In the order in which an interval fills them.
 SCHEMAS: dict[str, pa.Schema] = {
-    # One row per counted interval: what was found, and what the state held then.
-    "interval_stats": pa.schema(
+    "interval_stats": _table(
+        "One row per counted interval. Without it, the interval's rows in key_stats and channel_stats mean nothing.",
         [
-            ("interval_id", _TEXT),
-            ("rows", _LONG),
-            ("keys", _LONG),
-            # The function whose channels are in key_stats.
-            ("function_version", _LONG),
-            # Newest interval whose rows were in the state; empty if there was none.
-            ("state_newest", _TEXT),
-            ("window", _LONG),
-            ("seconds", _DOUBLE),
-        ]
+            ("interval_id", _TEXT, "the interval, named after its start in UTC"),
+            ("rows", _LONG, "rows that the operator makes of its events"),
+            ("keys", _LONG, "keys with tuples or state"),
+            ("function_version", _LONG, "version of the function active then, whose channels are in key_stats"),
+            ("state_newest", _TEXT, "the newest interval that had been processed then; empty if there was none"),
+            ("window", _LONG, "the operator's window, in intervals; 0 for a function per key, whose state has none"),
+            ("seconds", _DOUBLE, "seconds the counting took"),
+        ],
     ),
-    # One row per interval and key with tuples or state.
-    "key_stats": pa.schema(
+    "key_stats": _table(
+        "One row per interval and key with tuples or state.",
         [
-            ("interval_id", _TEXT),
-            ("key", _KEY),
-            ("slot", _INT),
-            ("channel", _INT),
-            ("hash_channel", _INT),
-            ("tuples", _LONG),
-            ("cost", _DOUBLE),
-            # What the interval's own rows weigh.
-            ("state_bytes", _LONG),
-            # What the state table holds of the key, and how much of it the newest interval there has added.
-            ("held_rows", _LONG),
-            ("held_bytes", _LONG),
-            ("added_rows", _LONG),
-            ("added_bytes", _LONG),
-            # Seconds a row of the key took when a function was last measured on it, the call itself left out; 0: never.
-            ("rate", _DOUBLE),
-        ]
+            ("interval_id", _TEXT, "the interval"),
+            ("key", _KEY, "a key with tuples or state; if it is split, it stands here at its first channel"),
+            ("slot", _INT, "number of its slot on the ring"),
+            ("channel", _INT, "its channel under the function that was active when the interval was counted"),
+            ("hash_channel", _INT, "its channel by the ring alone"),
+            ("tuples", _LONG, "its rows in the interval"),
+            ("cost", _DOUBLE, "what they will cost, by the operator's cost; no unit, only ratios between keys matter"),
+            ("state_bytes", _LONG, "bytes of these rows, estimated from their values"),
+            ("held_rows", _LONG, "rows that the state table held of the key when the interval was counted"),
+            ("held_bytes", _LONG, "bytes of these rows, estimated from their values"),
+            ("added_rows", _LONG, "how many of the rows held were added by the newest interval in the state"),
+            ("added_bytes", _LONG, "bytes of these rows, estimated from their values"),
+            (
+                "rate",
+                _DOUBLE,
+                "processor seconds a row of the key took when a function per key was last measured on it; 0 if never",
+            ),
+        ],
     ),
-    # One row per interval and channel, under the function that was active when the interval was counted.
-    "channel_stats": pa.schema(
+    "channel_stats": _table(
+        "One row per interval and channel, under the function that was active when the interval was counted; what it was processed with is in batches.",
         [
-            ("interval_id", _TEXT),
-            ("channel", _INT),
-            # Keys with tuples or state here; a split key counts on each of its channels.
-            ("keys", _LONG),
-            ("tuples", _DOUBLE),
-            ("cost", _DOUBLE),
-            ("hash_cost", _DOUBLE),
-            ("held_bytes", _LONG),
-        ]
+            ("interval_id", _TEXT, "the interval"),
+            ("channel", _INT, "the channel, counted from 0"),
+            ("keys", _LONG, "keys with tuples or state here; a split key counts on each of its channels"),
+            ("tuples", _DOUBLE, "rows that would go here; those of a split key by its shares"),
+            ("cost", _DOUBLE, "the channel's load: the cost of its keys; no unit"),
+            ("hash_cost", _DOUBLE, "the load it would have by the ring alone; no unit"),
+            ("held_bytes", _LONG, "bytes of state held here, estimated"),
+        ],
     ),
-    # One row per interval and expectation.
-    "quality_runs": pa.schema(
+    "quality_runs": _table(
+        "One row per interval and expectation on its statistics or events.",
         [
-            ("interval_id", _TEXT),
-            # What was looked at: key_stats or events.
-            ("suite", _TEXT),
-            ("expectation", _TEXT),
-            ("column", _TEXT),
-            # What a failure does: stop or warn.
-            ("severity", _TEXT),
-            ("success", pa.bool_()),
-            ("bad_rows", _LONG),
-            ("detail", _TEXT),
-        ]
+            ("interval_id", _TEXT, "the interval"),
+            ("suite", _TEXT, "what it looks at: key_stats or events"),
+            ("expectation", _TEXT, "the type of the expectation"),
+            ("column", _TEXT, "the column it looks at; empty for the whole table"),
+            ("severity", _TEXT, "what a failure does: stop (the interval is not planned on) or warn"),
+            ("success", pa.bool_(), "whether it was met"),
+            ("bad_rows", _LONG, "how many rows broke it"),
+            ("detail", _TEXT, "what was expected and found, in words"),
+        ],
     ),
-    "plans": pa.schema(
+    "plans": _table(
+        "One row per plan: a step from one function to a better one, with decision, reason and metrics.",
         [
-            ("plan_id", _TEXT),
-            ("interval_id", _TEXT),
-            ("base_function", _LONG),
-            ("planner", _TEXT),
-            ("decision", _TEXT),
-            ("reason", _TEXT),
-            ("notes", _TEXT),
-            ("function_version", _LONG),
-            ("theta_before", _DOUBLE),
-            ("theta_after", _DOUBLE),
-            ("skewness_before", _DOUBLE),
-            ("skewness_after", _DOUBLE),
-            # I = max U - mean U with U = L/cap, and Σ over the channels of distinct keys. Null: nothing was planned.
-            ("imbalance_before", _DOUBLE),
-            ("imbalance_after", _DOUBLE),
-            ("key_copies_before", _LONG),
-            ("key_copies_after", _LONG),
-            ("routes", _LONG),
-            ("splits", _LONG),
-            ("moved_keys", _LONG),
-            ("moved_bytes", _DOUBLE),
-            ("moved_share", _DOUBLE),
-            # Certified: no plan that balances as well moves fewer bytes; no assignment has a smaller θ. Null: nothing was planned.
-            ("bound_bytes", _DOUBLE),
-            ("bound_theta", _DOUBLE),
-            ("loads_before", pa.list_(_DOUBLE)),
-            ("loads_after", pa.list_(_DOUBLE)),
-            ("seconds", _DOUBLE),
-        ]
+            ("plan_id", _TEXT, "the interval and the function that the plan was made on, as in 20260131T0500Z-f3"),
+            ("interval_id", _TEXT, "the interval that it was made for, on that interval's own statistics"),
+            (
+                "base_function",
+                _LONG,
+                "version of the function it would change; it can be carried out as long as that one is active",
+            ),
+            ("planner", _TEXT, "the planner's name"),
+            ("decision", _TEXT, "apply, keep or reject"),
+            ("reason", _TEXT, "why, in a sentence"),
+            ("notes", _TEXT, "what else the planner has to say"),
+            ("function_version", _LONG, "version of the function it leads to; if nothing changes, base_function"),
+            ("theta_before", _DOUBLE, "the largest θ of a channel before: |load - fair load| / fair load; no unit"),
+            ("theta_after", _DOUBLE, "the largest θ of a channel under the plan; no unit"),
+            ("skewness_before", _DOUBLE, "the largest load over fair load before; no unit, 1 is perfect"),
+            ("skewness_after", _DOUBLE, "the largest load over fair load under the plan; no unit, 1 is perfect"),
+            (
+                "imbalance_before",
+                _DOUBLE,
+                "I = max U - mean U with U = load / capacity, before; no unit; null if nothing was planned",
+            ),
+            ("imbalance_after", _DOUBLE, "the same under the plan; no unit; null if nothing was planned"),
+            ("key_copies_before", _LONG, "distinct keys per channel, summed, before; null if nothing was planned"),
+            ("key_copies_after", _LONG, "the same number of keys under the plan; null if nothing was planned"),
+            ("routes", _LONG, "keys with a route of their own"),
+            ("splits", _LONG, "keys that are split"),
+            ("moved_keys", _LONG, "keys that change their channel"),
+            ("moved_bytes", _DOUBLE, "bytes of their state, estimated"),
+            ("moved_share", _DOUBLE, "the same as a share of all state, 0 to 1; no unit"),
+            (
+                "bound_bytes",
+                _DOUBLE,
+                "certified: no plan that balances as well moves fewer bytes; null if nothing was planned",
+            ),
+            ("bound_theta", _DOUBLE, "certified: no assignment has a smaller θ; no unit; null if nothing was planned"),
+            ("loads_before", pa.list_(_DOUBLE), "the load of each channel before, in the order of channels; no unit"),
+            ("loads_after", pa.list_(_DOUBLE), "the load of each channel under the plan; no unit"),
+            ("seconds", _DOUBLE, "seconds the planner took"),
+        ],
     ),
-    "plan_moves": pa.schema(
+    "plan_moves": _table(
+        "One row per plan and key that it moves.",
         [
-            ("plan_id", _TEXT),
-            ("interval_id", _TEXT),
-            ("key", _TEXT),
-            ("from_channel", _INT),
-            ("to_channel", _INT),
-            ("state_bytes", _DOUBLE),
-            ("cost", _DOUBLE),
-        ]
+            ("plan_id", _TEXT, "the plan"),
+            ("interval_id", _TEXT, "its interval"),
+            ("key", _TEXT, "a key that changes its channel, as text"),
+            ("from_channel", _INT, "the channel it leaves"),
+            ("to_channel", _INT, "the channel it goes to"),
+            ("state_bytes", _DOUBLE, "bytes of its state when the plan was made, estimated"),
+            ("cost", _DOUBLE, "its cost in the interval; no unit"),
+        ],
     ),
-    "functions": pa.schema(
+    "functions": _table(
+        "One row per partitioning function: splits, then routes, then the ring. Never edited.",
         [
-            ("version", _LONG),
-            ("interval_id", _TEXT),
-            ("channels", _INT),
-            ("key_type", _TEXT),
-            ("digest", _TEXT),
-            ("slots", pa.list_(_INT)),
-            ("routes", _ROUTES),
-            ("splits", _SHARES),
-            ("memo", _TEXT),
-        ]
+            ("version", _LONG, "the function's number"),
+            ("interval_id", _TEXT, "the interval it was made in"),
+            ("channels", _INT, "the number of channels"),
+            ("key_type", _TEXT, "string or long"),
+            ("digest", _TEXT, "identifies what the function does, whatever its version"),
+            ("slots", pa.list_(_INT), "the ring: the channel of each of its 2^16 slots"),
+            ("routes", _ROUTES, "keys with a channel of their own"),
+            ("splits", _SHARES, "split keys with their channels and the share of each, 0 to 1; no unit"),
+            ("memo", _TEXT, "what a planner wants to remember, as JSON"),
+        ],
     ),
-    # What persons said about plans; of a plan's answers the newest counts.
-    "approvals": pa.schema(
+    "approvals": _table(
+        "One row per answer of a person to a plan, only in mode approve; of several answers the newest counts.",
         [
-            ("plan_id", _TEXT),
-            # Of the function that was shown: a plan made anew with another one is not approved.
-            ("digest", _TEXT),
-            ("answer", _TEXT),
-            ("who", _TEXT),
-            ("answered_at", pa.timestamp("us", tz="UTC")),
-        ]
+            ("plan_id", _TEXT, "the plan"),
+            ("digest", _TEXT, "digest of the function that was shown; one with another is not approved"),
+            ("answer", _TEXT, "approve or reject"),
+            ("who", _TEXT, "who gave it"),
+            ("answered_at", _TIME, "when, UTC"),
+        ],
     ),
-    # Rows of the source that could not be used, one each.
-    "quarantine": pa.schema(
+    "quarantine": _table(
+        "One row per row of the source that could not be used, only with source.on_bad_rows = 'quarantine'.",
         [
-            ("interval_id", _TEXT),
-            ("reason", _TEXT),
-            # As it stands in the source if it is malformed, else as JSON.
-            ("row", _TEXT),
-            ("file", _TEXT),
-            ("quarantined_at", pa.timestamp("us", tz="UTC")),
-        ]
+            (
+                "interval_id",
+                _TEXT,
+                "the interval that has met the row; for one without a time, or in the wrong partition, the first that has",
+            ),
+            ("reason", _TEXT, "malformed, null time, null key or wrong partition"),
+            ("row", _TEXT, "a malformed row as it stands in the file, others as JSON"),
+            ("file", _TEXT, "the file it is in"),
+            ("quarantined_at", _TIME, "when it was put here, UTC"),
+        ],
     ),
-    # And the columns of the operator's results.
-    "results": pa.schema([("interval_id", _TEXT), ("key", _KEY)]),
-    # And the columns of the operator's rows.
-    "state": pa.schema([("interval_id", _TEXT), ("channel", _INT), ("key", _KEY)]),
-    # One row per processed interval, with lists over the channels: what each got, and how long its Spark task took.
-    "batches": pa.schema(
-        [
-            ("interval_id", _TEXT),
-            ("function_version", _LONG),
-            ("rows", _LONG),
-            # Events with a time in the interval, good or bad; null if nobody watches for late ones.
-            ("events", _LONG),
-            ("seconds", _DOUBLE),
-            # As Spark's own metrics have it; empty if it had none.
-            ("tuples", pa.list_(_LONG)),
-            ("task_seconds", pa.list_(_DOUBLE)),
-            # Cost of the keys under the function; empty if the interval was not counted before.
-            ("loads", pa.list_(_DOUBLE)),
-            ("spilled_bytes", _LONG),
-            # Whether state was moved to its key's channel or left where it was made and merged.
-            ("consistency", _TEXT),
-            # Whether the whole state was written anew, in the place of all older rows.
-            ("folded", pa.bool_()),
-        ]
+    "results": _table(
+        "One row per result of the operator, with the operator's own columns; partitioned by interval_id.",
+        [("interval_id", _TEXT, "the interval that the result belongs to"), ("key", _KEY, "the key")],
     ),
-    # Processed intervals whose events are no longer as many as they were then.
-    "late_events": pa.schema(
+    "state": _table(
+        "What each interval added to each key's state, with the operator's own columns: what the next interval needs and nothing else. "
+        "An operator with a window of 1 has no such table.",
         [
-            ("interval_id", _TEXT),
-            # Events there were when it was processed, and how many more, or fewer, there are now.
-            ("events", _LONG),
-            ("late", _LONG),
-            # The interval whose processing has seen it first.
-            ("seen_by", _TEXT),
-            ("seen_at", pa.timestamp("us", tz="UTC")),
-        ]
+            ("interval_id", _TEXT, "the interval that added the row"),
+            ("channel", _INT, "the channel on which the row lies"),
+            ("key", _KEY, "the key; the rows of a file are sorted by it"),
+        ],
     ),
-    # What a function per key took: one row per interval and key with rows.
-    "key_costs": pa.schema(
+    "batches": _table(
+        "One row per processed interval, with lists over the channels.",
         [
-            ("interval_id", _TEXT),
-            ("key", _KEY),
-            ("rows", _LONG),
-            # Processor time of the function; null if it was the first call in its process, which is slower.
-            ("seconds", _DOUBLE),
-        ]
+            ("interval_id", _TEXT, "the processed interval"),
+            ("function_version", _LONG, "version of the function it was processed with"),
+            ("rows", _LONG, "rows that the operator made of its events, as Spark counted them in the exchange"),
+            ("events", _LONG, "events in the interval, usable or not; null unless late ones are watched for"),
+            ("seconds", _DOUBLE, "seconds the step took"),
+            ("tuples", pa.list_(_LONG), "rows that each channel got, by Spark; empty if unknown"),
+            ("task_seconds", pa.list_(_DOUBLE), "seconds of each channel's tasks, by Spark; empty if unknown"),
+            ("loads", pa.list_(_DOUBLE), "each channel's load, by key_stats; no unit; empty if not counted"),
+            ("spilled_bytes", _LONG, "bytes that did not fit into Spark's memory and went to disk"),
+            ("consistency", _TEXT, "move or merge: what happens to the state of keys that change their channel"),
+            ("folded", pa.bool_(), "whether the interval wrote the whole state of a function per key anew"),
+        ],
     ),
-    # The switch: the highest epoch is the active one; its state is `state` at `state_version`.
-    "epochs": pa.schema(
+    "late_events": _table(
+        "One row each time a processed interval was found to have not as many events as before, only with interval.watch_late.",
         [
-            ("epoch", _LONG),
-            ("kind", _TEXT),
-            ("interval_id", _TEXT),
-            ("function_version", _LONG),
-            ("state_version", _LONG),
-            ("plan_id", _TEXT),
-            # Of a rewind: the epoch it goes on from; -1 otherwise.
-            ("rewound_to", _LONG),
-            # Of a processed interval: the first of those that were left out on purpose just before it; empty if none was.
-            ("skipped_from", _TEXT),
-            # What the state means, as JSON: key, interval, operator.
-            ("meaning", _TEXT),
-            ("published_at", pa.timestamp("us", tz="UTC")),
-        ]
+            ("interval_id", _TEXT, "the processed interval"),
+            ("events", _LONG, "its events when it was processed"),
+            ("late", _LONG, "how many more events there are now; below 0 if there are fewer"),
+            ("seen_by", _TEXT, "the interval whose processing has seen this number first"),
+            ("seen_at", _TIME, "when, UTC"),
+        ],
+    ),
+    "key_costs": _table(
+        "One row per interval and key with rows: what a function per key took for it. Other operators have no such table.",
+        [
+            ("interval_id", _TEXT, "the interval"),
+            ("key", _KEY, "a key with rows in it"),
+            ("rows", _LONG, "its new rows"),
+            (
+                "seconds",
+                _DOUBLE,
+                "processor seconds of the function's call for it; null if it was the first call in its process, which is slower",
+            ),
+        ],
+    ),
+    "epochs": _table(
+        "One row per published state of the pipeline: which function and which version of the state belong together. The highest epoch is the active one.",
+        [
+            ("epoch", _LONG, "a number that counts up; the highest is the active one"),
+            (
+                "kind",
+                _TEXT,
+                "what published it: start, migrate, process, a person (rewind, adopt), or maintain: the same rows in other files",
+            ),
+            ("interval_id", _TEXT, "the newest interval that has been processed; empty before the first"),
+            ("function_version", _LONG, "version of the function that belongs to it"),
+            ("state_version", _LONG, "version of the table state that belongs to it; -1 before that exists"),
+            ("plan_id", _TEXT, "the plan that a migrate epoch carried out; empty otherwise"),
+            ("rewound_to", _LONG, "the epoch a rewind goes on from, those in between are undone; -1 otherwise"),
+            ("skipped_from", _TEXT, "first of the intervals left out on purpose just before; empty if none was"),
+            ("meaning", _TEXT, "what the state means, as JSON: key, interval length, operator, parameters, window"),
+            ("published_at", _TIME, "when it became active, UTC"),
+        ],
     ),
 }
+
+
+def about(table: str) -> str:
+    """What a row of the table is."""
+    return str((SCHEMAS[table].metadata or {})[_COMMENT.encode()].decode())
+
+
+def comments(table: str) -> dict[str, str]:
+    """What each column of the table is; those of an operator are not among them."""
+    return {field.name: field.metadata[_COMMENT.encode()].decode() for field in SCHEMAS[table]}
 
 
 def arrow_key(key_type: KeyType) -> pa.DataType:
@@ -239,4 +283,5 @@ def schema_of(table: str, key_type: KeyType) -> pa.Schema:
     >>> schema_of("state", "long").field("key").type
     DataType(int64)
     """
-    return pa.schema([(f.name, arrow_key(key_type) if f.type == _KEY else f.type) for f in SCHEMAS[table]])
+    fields = [field.with_type(arrow_key(key_type)) if field.type == _KEY else field for field in SCHEMAS[table]]
+    return pa.schema(fields, metadata=SCHEMAS[table].metadata)

@@ -21,7 +21,7 @@ from rebalance.pipeline.intervals import Interval
 from rebalance.storage.control import exists, open_table, table_path, version
 from rebalance.storage.entries import create_table, restore
 from rebalance.storage.epochs import Epoch
-from rebalance.storage.files import commit_files, intervals_of, write_files
+from rebalance.storage.files import commented, commit_files, intervals_of, write_files
 from rebalance.stores.places import for_spark
 
 PARTITIONS = ("interval_id", "channel")
@@ -104,7 +104,7 @@ def prepare_state(state: DataFrame, root: str, *, deletion_vectors: bool) -> Non
     create_table(
         root,
         "state",
-        state_schema(state.schema).jsonValue(),
+        commented("state", state_schema(state.schema)).jsonValue(),
         partition_by=PARTITIONS,
         properties={
             "delta.enableDeletionVectors": str(deletion_vectors).lower(),
@@ -141,7 +141,7 @@ def state_schema(rows: StructType) -> StructType:
     """The table's columns for these state rows: where they lie, and what the operator keeps, any of it null."""
     own = [field for field in rows if field.name not in (*PARTITIONS, "is_new")]
     places = [StructField("interval_id", StringType()), StructField("channel", IntegerType())]
-    return StructType([*places, *(StructField(field.name, field.dataType) for field in own)])
+    return StructType([*places, *(StructField(field.name, field.dataType, metadata=field.metadata) for field in own)])
 
 
 def check_columns(rows: StructType, stored: StructType) -> None:

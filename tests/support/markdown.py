@@ -8,7 +8,7 @@ from pathlib import Path
 
 PROJECT = Path(__file__).resolve().parents[2]
 #: Every page that follows the rules of `tests/unit/test_docs.py`.
-PAGES = sorted([*PROJECT.glob("[A-Z]*.md"), *(PROJECT / "docs").glob("*.md"), PROJECT / "dags" / "README.md"])
+PAGES = sorted([*PROJECT.glob("[A-Z]*.md"), *(PROJECT / "docs").rglob("*.md"), PROJECT / "dags" / "README.md"])
 _FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _ITEM = re.compile(r"^ {0,3}(?:[-*]|\d+\.) +")
 _CODE = re.compile(r"`[^`]+`")
@@ -79,6 +79,6 @@ def documented_columns() -> dict[str, list[str]]:
     page = (PROJECT / "docs" / "tables.md").read_text()
     names = re.findall(r"^## `(\w+)`$", page, re.MULTILINE)
     return {
-        name: [column for columns, _ in rows for column in re.findall(r"`(\w+)`", columns) or [columns]]
+        name: [column for columns, *_ in rows for column in re.findall(r"`(\w+)`", columns) or [columns]]
         for name, (_, *rows) in zip(names, tables(page), strict=True)
     }

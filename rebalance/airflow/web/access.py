@@ -116,4 +116,4 @@ def _run(run: Any, session: Any) -> dict[str, Any]:
 
 
 def _iso(at: datetime | None) -> str | None:
-    return at and at.isoformat().replace("+00:00", "Z")
+    return None if at is None else at.isoformat().replace("+00:00", "Z")

@@ -30,7 +30,7 @@ from rebalance.errors import (
     StoreError,
 )
 from rebalance.pipeline.file import Pipeline
-from rebalance.storage.trouble import storage_in_words
+from rebalance.steps.trouble import trouble_in_words
 
 STATIC = Path(__file__).with_name("static")
 #: Nothing from elsewhere, nothing inline, and framed by Airflow alone.
@@ -190,7 +190,7 @@ def get_docs(dag_id: str, path: str) -> Response:
 def _opened(dag_id: str) -> Iterator[Pipeline]:
     """The DAG's pipeline; trouble with its tables is told in words."""
     pipeline = pipeline_of(dag_id)
-    with storage_in_words(pipeline.tables):
+    with trouble_in_words(pipeline.tables):
         yield pipeline
 
 
