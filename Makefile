@@ -6,7 +6,7 @@ ARGS ?=
 KILLS ?= 1000
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-quick test-long faults ui lint format docs bench clean distclean browser
+.PHONY: help setup demo test test-quick test-long faults ui lint format docs bench clean distclean browser postgres
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -18,17 +18,18 @@ setup: ## Python environment, Java, Delta's jars and those for S3; the others ca
 demo: setup ## run the pipeline through Airflow over generated events and show what rebalancing brought
 	@$(PYTHON) -m rebalance.demo $(ARGS)
 
-test: lint browser ## style, types and every test
+test: lint browser postgres ## style, types and every test
 	@$(PYTHON) tools/run_tests.py $(ARGS)
 
 test-quick: setup ## the tests without Spark and Airflow
 	@$(PYTHON) tools/run_tests.py --quick
 
-test-long: lint browser ## all of make test with more cases, ten intervals for every planner, a kill at every moment
+test-long: lint browser postgres ## all of make test with more cases, ten intervals for every planner, a kill at every moment
 	@REBALANCE_TEST_BUDGET=long $(PYTHON) tools/run_tests.py $(ARGS)
 
-faults: setup ## a thousand processes killed at random moments, some hours; fewer: make faults KILLS=50
-	@REBALANCE_KILLS=$(KILLS) $(PYTHON) tools/run_tests.py -s tests/faults/test_random_kills.py $(ARGS)
+faults: setup postgres ## a thousand processes killed at random moments, some hours; fewer: make faults KILLS=50
+	@REBALANCE_KILLS=$(KILLS) REBALANCE_STACK_KILLS=$$(( ($(KILLS) + 49) / 50 )) \
+		$(PYTHON) tools/run_tests.py -s tests/faults/test_random_kills.py tests/stack $(ARGS)
 
 ui: setup ## Airflow's pages on the demo's data; Ctrl-C stops them
 	@$(PYTHON) tools/ui.py $(ARGS)
@@ -56,6 +57,6 @@ clean: ## remove what runs left behind (.local) and tools' caches
 distclean: clean ## and everything fetched (.venv, .cache)
 	rm -rf .venv .cache
 
-# Only a system package manager can give a browser.
-browser:
-	@sh tools/browser.sh
+# Only a system package manager can give a browser, and PostgreSQL's server.
+browser postgres:
+	@sh tools/$@.sh

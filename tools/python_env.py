@@ -18,6 +18,8 @@ VENV = PROJECT / ".venv"
 CACHE = PROJECT / ".cache"
 #: Holds the sum of the files the environment was made from.
 STAMP = VENV / ".made-from"
+#: All that users need, and what Airflow needs for PostgreSQL.
+EXTRAS = ("--extra", "all", "--extra", "postgres")
 #: Free disk space to start with, in bytes: the environment takes 2.2 GB and what was unpacked and built on the way, until pruned, as much again.
 ROOM_NEEDED = 5 * 10**9
 
@@ -28,7 +30,7 @@ class MissingError(Exception):
 
 def wanted_sum() -> str:
     """One sum over everything the environment depends on."""
-    digest = hashlib.sha256()
+    digest = hashlib.sha256(" ".join(EXTRAS).encode())
     for name in ("pyproject.toml", "uv.lock"):
         digest.update((PROJECT / name).read_bytes())
     return digest.hexdigest()
@@ -84,7 +86,7 @@ def make_environment(uv: Path) -> None:
     }
     environ.pop("VIRTUAL_ENV", None)
     # Compiled now, since a task is a process of its own: where Python may not write bytecode, each would compile its imports anew.
-    if not run([uv, "sync", "--frozen", "--extra", "all", "--compile-bytecode", "--project", PROJECT], environ):
+    if not run([uv, "sync", "--frozen", *EXTRAS, "--compile-bytecode", "--project", PROJECT], environ):
         raise MissingError(
             "the Python environment could not be made (see above). Without a network it only works when .cache/uv holds every package; "
             "Python 3.11 or 3.12 is needed, uv fetches one if the machine has none."

@@ -20,6 +20,7 @@ QUICK = ("tests/unit", "rebalance")
 ALL = (
     "tests/spark/test_planners_in_pipeline.py",
     "tests/faults",
+    "tests/stack",
     "tests/cluster",
     "tests/browser",
     "tests/spark/test_splits.py",

@@ -8,7 +8,7 @@ from pathlib import Path
 
 PROJECT = Path(__file__).resolve().parents[2]
 #: Every page that follows the rules of `tests/unit/test_docs.py`.
-PAGES = sorted([*PROJECT.glob("[A-Z]*.md"), *(PROJECT / "docs").rglob("*.md"), PROJECT / "dags" / "README.md"])
+PAGES = sorted([*PROJECT.glob("[A-Z]*.md"), *(PROJECT / "docs").rglob("*.md"), *PROJECT.glob("d*/README.md")])
 _FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _ITEM = re.compile(r"^ {0,3}(?:[-*]|\d+\.) +")
 _CODE = re.compile(r"`[^`]+`")
