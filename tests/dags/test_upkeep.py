@@ -104,6 +104,16 @@ def test_a_rewind_by_airflow_takes_an_interval_and_can_be_taken_back(airflow: An
         assert len(all_epochs(pipeline.tables)) == len(before) + (conf == {"undo": True})
 
 
+def test_the_form_of_a_rewind_can_be_sent_without_an_interval(
+    airflow: Any, pipeline: Pipeline, api: Callable[[str], Any]
+) -> None:
+    """Airflow's form does not let an empty text through, so there would be no way to say `undo`."""
+    airflow.load_dag(f"{pipeline.dag_id}_rewind")
+    runs = f"/api/v2/dags/{pipeline.dag_id}_rewind/dagRuns"
+    sent = {"logical_date": None, "conf": {"to": None, "undo": True}}
+    assert api("ann").post(runs, json=sent).status_code == 200
+
+
 def test_the_form_refuses_what_is_no_interval(airflow: Any, pipeline: Pipeline) -> None:
     from airflow.sdk.exceptions import ParamValidationError
 
