@@ -58,7 +58,9 @@ def on_dag_run_failed(dag_run: Any, msg: str) -> None:
     """Note what failed, and pause the DAG if results are missing: later intervals build on their state."""
     session: Any = object_session(dag_run)
     tasks = _note_tasks(dag_run, session)
-    left = _said(dag_run, session) if tasks else {}
+    if not tasks:
+        return
+    left = _said(dag_run, session)
     failed = [task for task, ti in tasks.items() if ti.state == "failed"]
     said = "\n\n".join(f"`{task}` failed: {left.get((task, SAID), _SILENT)}" for task in failed)
     if RESULTS not in tasks:

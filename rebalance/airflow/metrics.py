@@ -29,6 +29,10 @@ def emit(pipeline: Pipeline, step: str, seconds: float, record: IntervalRecord |
 def summary_of(record: IntervalRecord) -> str:
     """An interval in one line: what the hash alone would have loaded, what was reached, and what that took."""
     loads = f"fullest channel {record.without:.2f} × the mean by hash → **{record.reached:.2f}** reached; "
-    moved = f"{record.moved_keys:,} keys, {record.moved_bytes:,.0f} bytes moved" if record.applied else "nothing moved"
-    plan = f"{record.decision}: {record.reason}" if record.decision else "no plan"
-    return f"{record.rows:,} events; {loads if record.hash_loads else ''}{moved}; {plan}"
+    if record.applied:
+        plan = f"{record.moved_keys:,} keys, {record.moved_bytes:,.0f} bytes moved: {record.reason}"
+    elif record.decision == "apply":
+        plan = f"planned, not carried out: {record.reason}"
+    else:
+        plan = f"{record.decision}: {record.reason}" if record.decision else "not planned"
+    return f"{record.rows:,} events; {loads if record.hash_loads else ''}{plan}"

@@ -43,13 +43,11 @@ def describe(pipeline: Pipeline) -> str:
 channels far more work than others, and an interval takes as long as its fullest channel. So each interval is counted, and where a channel is
 more than {planning.theta_max:.0%} from its fair load, `{planning.planner}` gives a few keys another channel, and only their state moves.
 
-```
 {picture(pipeline)}
-```
 
 One run is one interval of {_words(pipeline.interval.length)}; each task can be run again for its interval and changes nothing the second time.
-{_ORDERS[planning.when]} What each task did is its note, what the interval came to is the run's note, and the link **Interval** of a task leads to
-[the pipeline's page]({page_address(f"#/dag/{pipeline.dag_id}")}).
+{_ORDERS[planning.when]} What each task did is its note, what the interval came to is the run's note, and the link **Interval** in a task's details
+leads to its interval on [the pipeline's page]({page_address(f"#/dag/{pipeline.dag_id}")}).
 
 {steps}
 
@@ -84,18 +82,16 @@ From `{pipeline.file}`; **bold** where the file says so, else the default.
 
 
 def picture(pipeline: Pipeline) -> str:
-    """The flow in plain text, for a code block: Airflow's Markdown draws no diagrams."""
-    width = max(len(step.name) for step in steps_of(pipeline))
-    lines = [f"events of {pipeline.source.place}"]
+    """The flow as a table: Airflow's Markdown draws no diagrams, and runs the lines of a code block together."""
+    lines = ["| task | writes |", "|---|---|", f"| events of `{_cell(pipeline.source.place)}` | |"]
     for step in steps_of(pipeline):
-        tables = ", ".join(WRITTEN[step.name])
-        lines += ["  ▼", f"{step.name:{width}} ─▶ {tables}"]
+        lines.append(f"| ▼ **{step.name}** | {', '.join(f'`{table}`' for table in WRITTEN[step.name])} |")
         if step.name == "migrate_state" and pipeline.planning.mode == "approve":
             lines.append(
-                f"  ├──▶ {'ask_approval':{width - 5}} ─▶ a person, in {pipeline.dag_id}_approve; nothing waits for the answer"
+                f"| ▶ **ask_approval** | asks a person, in `{pipeline.dag_id}_approve`; nothing waits for the answer |"
             )
     if pipeline.planning.when == "before":
-        lines += ["", f"{RESULTS} runs whatever became of the other four: results never wait for a plan."]
+        lines += ["", f"`{RESULTS}` runs whatever became of the other four: results never wait for a plan."]
     return "\n".join(lines)
 
 

@@ -71,8 +71,9 @@ def make_rewind_dag(pipeline: Pipeline, defaults: dict[str, Any]) -> DAG:
         default_args=defaults,
         params={
             "to": Param(
-                "",
-                type="string",
+                # Not an empty text, which Airflow's form takes for a field that was forgotten.
+                None,
+                type=["null", "string"],
                 pattern=TO,
                 title="to",
                 description=f"The first interval that is to be run again, UTC: for example {first}. The function and the state of before it "
@@ -113,7 +114,7 @@ def run_rewind(pipeline_file: str, params: dict[str, Any], ti: Any = None) -> st
     """What the task `rewind` does; returns what it means."""
     from rebalance.steps.rewind import rewind, undo
 
-    to, back = str(params["to"]), bool(params["undo"])
+    to, back = params["to"] or "", bool(params["undo"])
     if bool(to) == back:
         said = f"the form has to = {to!r} and undo = {back}: give either an interval or undo. Nothing was changed."
         leave(ti, SAID, said)

@@ -35,12 +35,14 @@ def test_nobody_gets_in_without_the_password(browser: Any, pages: Pages) -> None
 
 def test_a_run_shows_the_five_steps_their_outcome_and_what_each_said(person: Any, pages: Pages) -> None:
     person.get(f"{pages.address}/dags/{pages.dag_id}/runs/{RUN}")
-    text = text_of(person, "6 Task Instances", *SAID, "planned")
+    # The run's note.
+    text = text_of(person, "6 Task Instances", *SAID, "planned", "3,000 events; fullest channel")
     assert text.count("Success") >= 6
     assert "Results are complete" not in text
     for step, said in SAID.items():
-        person.get(f"{pages.address}/dags/{pages.dag_id}/runs/{RUN}/tasks/{step}")
-        text_of(person, "Success", said)
+        person.get(f"{pages.address}/dags/{pages.dag_id}/runs/{RUN}/tasks/{step}/details")
+        # The task's note, without its log, and its links.
+        text_of(person, "Success", said, "Interval", *(["Data Docs"] if step == "check_quality" else []))
 
 
 def test_a_run_that_was_not_planned_is_marked_and_says_why_at_the_top_of_its_page(person: Any, pages: Pages) -> None:

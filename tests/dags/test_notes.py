@@ -58,7 +58,7 @@ def test_a_runs_note_is_its_interval_in_one_line(
     dag = airflow.load_dag(pipeline.dag_id)
     airflow.run_interval(dag, FIRST)
     assert recorded(dag, FIRST)[0].note == (
-        "5 events; fullest channel 1.00 × the mean by hash → **1.60** reached; 12 keys, 3,456 bytes moved; apply: θ 0.60 is beyond 0.08"
+        "5 events; fullest channel 1.00 × the mean by hash → **1.60** reached; 12 keys, 3,456 bytes moved: θ 0.60 is beyond 0.08"
     )
 
 

@@ -188,12 +188,15 @@ def test_the_page_draws_the_tasks_in_their_order_with_the_tables_they_write(
 ) -> None:
     write_pipeline(when=when)
     dag = dag_file().rebalance_small
-    _, drawn, _ = dag.doc_md.split("```")
-    arrows = [line.split(" ─▶ ") for line in drawn.splitlines() if " ─▶ " in line]
-    assert [name.strip() for name, _ in arrows] == [t.task_id for t in dag.topological_sort() if t.task_id != "planned"]
-    assert arrows[0][1] == (
-        "interval_stats, key_stats, channel_stats" if when == "before" else "results, batches, state, epochs"
+    drawn = [line.strip("|").split("|") for line in dag.doc_md.splitlines() if line.startswith("| ▼ ")]
+    tasks = [task.task_id for task in dag.topological_sort() if task.task_id != "planned"]
+    assert [name.strip() for name, _ in drawn] == [f"▼ **{task}**" for task in tasks]
+    first = (
+        ("interval_stats", "key_stats", "channel_stats")
+        if when == "before"
+        else ("results", "batches", "state", "epochs")
     )
+    assert drawn[0][1].strip() == ", ".join(f"`{table}`" for table in first)
 
 
 def test_the_dags_have_the_owner_that_the_file_names(write_pipeline: WritePipeline, dag_file: ReadDags) -> None:
