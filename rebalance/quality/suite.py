@@ -47,7 +47,10 @@ def key_stats_suite(facts: Facts, knobs: Quality) -> list[Expectation]:
         *(gxe.ExpectColumnValuesToBeOfType(column=column, type_=kind) for column, kind in _TYPES.items()),
         *(gxe.ExpectColumnValuesToNotBeNull(column=column) for column in ("key", *_TYPES)),
         gxe.ExpectColumnValuesToBeUnique(column="key"),
-        *(gxe.ExpectColumnValuesToBeBetween(column=column, min_value=0, max_value=most.get(column)) for column in _TYPES),
+        *(
+            gxe.ExpectColumnValuesToBeBetween(column=column, min_value=0, max_value=most.get(column))
+            for column in _TYPES
+        ),
         *(
             gxe.ExpectColumnPairValuesAToBeGreaterThanB(
                 column_A=f"held_{unit}", column_B=f"added_{unit}", or_equal=True
