@@ -91,7 +91,7 @@ class Frugal:
         request = asked.only(order) if len(order) <= MOST_KEYS else asked
         limits, most = request.limits, len(order) if self.max_keys is None else self.max_keys
         task = task_of(request, limits.theta_max, most)
-        case = Case(asked, order, request, task, work(self.effort, len(order) * request.channels))
+        case = Case(asked, order, request, task, work(self.effort, request.channels))
         wanted = task.least_theta(limits.theta_max)
         plan, limited = _plan(case, wanted)
         notes = []
