@@ -31,7 +31,7 @@ nothing. No guarantee to come within θ_max whenever that is possible (it is NP-
 far from the best it is at most.
 
 Time: O(K) to find the keys a plan may need (about an eighth of 10^6), then O(n log n) for those n, once per price tried, plus N per moved
-key; what exchanges and the program look at is limited (`work`), to some tenths of a second. Memory: about 6 arrays of the keys' length.
+key; what exchanges and the program look at is limited (`work`), to some tenths of a second with up to ten channels. Memory: about 6 arrays of the keys' length.
 """
 
 from __future__ import annotations
