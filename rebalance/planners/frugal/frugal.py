@@ -31,7 +31,7 @@ nothing. No guarantee to come within θ_max whenever that is possible (it is NP-
 far from the best it is at most.
 
 Time: O(K) to find the keys a plan may need (about an eighth of 10^6), then O(n log n) for those n, once per price tried, plus N per moved
-key; what exchanges and the program look at is limited (`work`), to some tenths of a second. Memory: about 6 arrays of the keys' length.
+key; what exchanges and the program look at is limited (`work`), to some tenths of a second with up to ten channels. Memory: about 6 arrays of the keys' length.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class Frugal:
         request = asked.only(order) if len(order) <= MOST_KEYS else asked
         limits, most = request.limits, len(order) if self.max_keys is None else self.max_keys
         task = task_of(request, limits.theta_max, most)
-        case = Case(asked, order, request, task, work(self.effort, len(order) * request.channels))
+        case = Case(asked, order, request, task, work(self.effort, request.channels))
         wanted = task.least_theta(limits.theta_max)
         plan, limited = _plan(case, wanted)
         notes = []

@@ -9,8 +9,8 @@ _LOOKS = 1_000_000
 #: Moves that one round of exchanges looks at, and a thorough one.
 _ROUND = 100_000
 _THOROUGH = 400_000
-#: Beyond this many keys times channels they grow with these, up to so much.
-_SIZE, _LARGER = 40_000, 4.0
+#: Beyond this many channels they grow with these, up to so much: there is more that may be wrong.
+_CHANNELS, _LARGER = 10, 16.0
 #: Columns of the mixed-integer program, counted each time that its solver asks whether to go on: about a fifth of a second.
 _COLUMNS = 25_000
 #: Columns of the program, so few that what its solver does between two questions takes tens of milliseconds.
@@ -39,9 +39,9 @@ class Work:
         self.looks -= looked
 
 
-def work(effort: str, size: int = 0) -> Work:
-    """What this effort allows for so many keys times channels."""
+def work(effort: str, channels: int = 0) -> Work:
+    """What this effort allows for so many channels."""
     more = _MORE if effort == "exact" else 1
-    scale = min(max(size / _SIZE, 1.0), _LARGER)
+    scale = min(max(channels / _CHANNELS, 1.0), _LARGER)
     looks, one, thorough = (int(n * scale) for n in (_LOOKS * more, _ROUND * min(more, 4), _THOROUGH * min(more, 8)))
     return Work(looks, one, thorough, _COLUMNS * more, _VARIABLES * more)
