@@ -44,8 +44,9 @@ format: setup ## put the style right where a machine can
 	$(PYTHON) -m ruff check --fix .
 	$(PYTHON) -m ruff format .
 
-docs: setup ## the reference from the code
+docs: setup ## the reference from the code, and the documentation as a site in .local/site
 	@$(PYTHON) tools/reference.py
+	@$(PYTHON) tools/make_site.py
 
 bench: setup ## measurements; one of them: make bench ARGS=planners
 	@for file in tests/bench/bench_*$(ARGS)*.py; do echo "== $$file"; $(PYTHON) -m tests.bench.$$(basename $$file .py) || exit 1; done

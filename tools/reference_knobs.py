@@ -14,8 +14,16 @@ from pydantic.fields import FieldInfo
 from rebalance.pipeline.file import Pipeline
 from reference_parts import MADE, table
 
-_KINDS = {str: "text", int: "whole number", float: "number", bool: "true or false", timedelta: "length of time"}
-_KINDS |= {datetime: "date and time", SecretStr: "text, a secret", Any: "any value"}
+_KINDS: dict[Any, str] = {
+    str: "text",
+    int: "whole number",
+    float: "number",
+    bool: "true or false",
+    timedelta: "length of time",
+    datetime: "date and time",
+    SecretStr: "text, a secret",
+    Any: "any value",
+}
 
 
 def knobs_page() -> str:
