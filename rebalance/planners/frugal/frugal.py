@@ -31,7 +31,7 @@ nothing. No guarantee to come within θ_max whenever that is possible (it is NP-
 far from the best it is at most.
 
 Time: O(K) to find the keys a plan may need (about an eighth of 10^6), then O(n log n) for those n, once per price tried, plus N per moved
-key; what exchanges and the program look at is limited (`work`), to some tenths of a second with up to ten channels. Memory: about 6 arrays of the keys' length.
+key; what exchanges and the program look at is limited (`work`), to some tenths of a second with up to ten channels or 4,000 keys times channels. Memory: about 6 arrays of the keys' length.
 """
 
 from __future__ import annotations
@@ -44,6 +44,7 @@ import numpy as np
 from rebalance.errors import ConfigError
 from rebalance.planners.frugal.exchange import MOST_KEYS
 from rebalance.planners.frugal.nearest import cheapest, nearest, rivals
+from rebalance.planners.frugal.program import MOST_VARIABLES
 from rebalance.planners.frugal.search import Case, Plan
 from rebalance.planners.frugal.table import least_theta
 from rebalance.planners.frugal.task import task_of
@@ -91,7 +92,8 @@ class Frugal:
         request = asked.only(order) if len(order) <= MOST_KEYS else asked
         limits, most = request.limits, len(order) if self.max_keys is None else self.max_keys
         task = task_of(request, limits.theta_max, most)
-        case = Case(asked, order, request, task, work(self.effort, request.channels))
+        large = len(order) * request.channels > MOST_VARIABLES
+        case = Case(asked, order, request, task, work(self.effort, request.channels if large else 0))
         wanted = task.least_theta(limits.theta_max)
         plan, limited = _plan(case, wanted)
         notes = []
