@@ -27,9 +27,8 @@ test-quick: setup ## the tests without Spark and Airflow
 test-long: lint browser postgres ## all of make test with more cases, ten intervals for every planner, a kill at every moment
 	@REBALANCE_TEST_BUDGET=long $(PYTHON) tools/run_tests.py $(ARGS)
 
-faults: setup postgres ## a thousand processes killed at random moments, some hours; fewer: make faults KILLS=50
-	@REBALANCE_KILLS=$(KILLS) REBALANCE_STACK_KILLS=$$(( ($(KILLS) + 49) / 50 )) \
-		$(PYTHON) tools/run_tests.py -s tests/faults/test_random_kills.py tests/stack $(ARGS)
+faults: setup ## a thousand processes killed at random moments, some hours; fewer: make faults KILLS=50
+	@REBALANCE_KILLS=$(KILLS) $(PYTHON) tools/run_tests.py -s tests/faults/test_random_kills.py $(ARGS)
 
 ui: setup ## Airflow's pages on the demo's data; Ctrl-C stops them
 	@$(PYTHON) tools/ui.py $(ARGS)

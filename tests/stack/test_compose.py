@@ -1,13 +1,7 @@
-"""docker/compose.yaml at work: its services as plain processes, two intervals through the real scheduler, which is killed in the second.
-
-`make faults` kills more of them (REBALANCE_STACK_KILLS), an interval each: the scheduler or a worker of the cluster, at moments seeded by
-REBALANCE_KILL_SEED.
-"""
+"""docker/compose.yaml at work: its services as plain processes, two intervals through the real scheduler, which is killed in the second."""
 
 from __future__ import annotations
 
-import os
-import random
 import re
 import shutil
 import subprocess
@@ -42,12 +36,8 @@ pytestmark = [
 DAG = "rebalance_demo"
 BUCKET = "rebalance"
 EVENTS = 3000
-KILLS = int(os.environ.get("REBALANCE_STACK_KILLS", "1"))
-SEED = int(os.environ.get("REBALANCE_KILL_SEED", "20260101"))
-#: The first one is left in peace; in each of the others a part is killed.
-INTERVALS = 1 + KILLS
+INTERVALS = 2
 SCHEDULER = "airflow-scheduler-1"
-VICTIMS = (SCHEDULER, "spark-worker-1", "spark-worker-2")
 #: What a small machine in a hurry needs otherwise than the file says.
 SMALLER = {
     "DEMO_EVENTS": str(EVENTS),
@@ -128,17 +118,12 @@ def story(stack: Compose, s3: S3, folder: Path) -> Told:
     intervals = [first_interval(pipeline).shifted(number) for number in range(INTERVALS)]
     until(lambda: airflow.unpause(DAG), stack)
     until(lambda: has_ended(airflow, intervals[0]), stack)
-    before, began = written(s3), time.monotonic()
+    before = written(s3)
     until(lambda: written(s3) - before, stack, look=0.05)
     stack.kill(SCHEDULER)
     at_the_kill = airflow.tasks(DAG, intervals[1])
     stack.start(SCHEDULER)
     until(lambda: has_ended(airflow, intervals[1]), stack)
-    seeded = random.Random(SEED)
-    for number, interval in enumerate(intervals[2:], start=2):
-        kill_at_random(stack, airflow, interval, seeded)
-        until(lambda interval=interval: has_ended(airflow, interval), stack)
-        sys.stderr.write(f"{number} of {KILLS} parts killed, {(time.monotonic() - began) / number:.0f} s each\n")
     until(lambda: is_healthy(airflow), stack)
     health, tasks = airflow.health(), [airflow.tasks(DAG, interval) for interval in intervals]
     stack.kill(SCHEDULER)
@@ -147,15 +132,6 @@ def story(stack: Compose, s3: S3, folder: Path) -> Told:
     for entry in s3.client().list_objects_v2(Bucket=BUCKET, Prefix="demo/events/")["Contents"]:
         s3.client().download_file(BUCKET, entry["Key"], str(events / Path(entry["Key"]).name))
     return Told(load_pipeline(file, {"source": {"path": str(events)}}), health, tasks, at_the_kill)
-
-
-def kill_at_random(stack: Compose, airflow: AirflowApi, interval: Interval, seeded: random.Random) -> None:
-    """Kill a part at some moment of one of the interval's tasks, and start it again."""
-    victim, step, seconds = seeded.choice(VICTIMS), seeded.choice(STEPS).name, seeded.uniform(0, 15)
-    until(lambda: airflow.tasks(DAG, interval).get(step, {}).get("state") in ("running", "success"), stack)
-    time.sleep(seconds)
-    stack.kill(victim)
-    stack.start(victim)
 
 
 def until(reached: Callable[[], object], stack: Compose, look: float = 0.5) -> None:
