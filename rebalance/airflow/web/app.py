@@ -21,6 +21,7 @@ from fastapi.staticfiles import StaticFiles
 from pydantic import BaseModel, ConfigDict
 
 from rebalance.airflow.web.access import interval_of, known_among, load, pipeline_of, runs_of
+from rebalance.airflow.web.data_docs import at_home
 from rebalance.errors import (
     ConfigError,
     EnvironmentMissingError,
@@ -183,7 +184,7 @@ def get_docs(dag_id: str, path: str) -> Response:
     page = (index.parent / path.replace("\0", "")).resolve() if path else index
     if not page.is_relative_to(index.parent) or page.suffix != ".html" or not page.is_file():
         raise HTTPException(404, f"There is no such page in the Data Docs of {dag_id}: check_quality writes them.")
-    return HTMLResponse(page.read_bytes(), headers={"Content-Security-Policy": DOCS_POLICY})
+    return HTMLResponse(at_home(page.read_bytes()), headers={"Content-Security-Policy": DOCS_POLICY})
 
 
 @contextmanager
