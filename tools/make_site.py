@@ -29,7 +29,8 @@ def places(project: Path) -> dict[str, str]:
     """Where every page of the project lies in the site: those of docs/ as they are, others under project/."""
     docs = {file.relative_to(project).as_posix() for file in (project / "docs").rglob("*") if file.is_file()}
     found = {name: name.removeprefix("docs/") for name in sorted(docs)}
-    for file in sorted([*project.glob("[A-Z]*.md"), *project.glob("*/README.md")]):
+    # Tools leave folders with a README of their own, whose names begin with a dot.
+    for file in sorted([*project.glob("[A-Z]*.md"), *project.glob("[!.]*/README.md")]):
         name = file.relative_to(project)
         page = name.stem if name.parent == Path() else name.parent.name
         found[name.as_posix()] = f"project/{page.lower()}.md"
