@@ -166,7 +166,7 @@ def test_a_base_install_is_light_looks_and_simulates_and_names_the_extra_for_the
     done = base.run("python", "-m", "rebalance.simulate", "--tuples", "1000", "--schemes", "SG,PKG")
     assert done.returncode == 0, done.stderr
     done = base.run("rebalance", "run", file, "--intervals", "1")
-    assert done.returncode == 2
+    assert done.returncode == 4
     assert "pip install 'PATH[spark]'" in done.stderr
     done = base.run("python", "-c", "from rebalance.airflow import pipelines; pipelines('.')")
     assert "pip install 'PATH[airflow]'" in done.stderr

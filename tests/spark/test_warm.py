@@ -19,7 +19,7 @@ from polars.testing import assert_frame_equal
 
 from rebalance.pipeline.file import Pipeline
 from rebalance.spark.warm import FOLDER_VARIABLE
-from rebalance.spark.warm_jvm import Running, WarmJvm
+from rebalance.spark.warm_jvm import Running, WarmJvm, recorded
 from tests.support.world import expected_matches, first_interval, make_world, stored_results
 
 PROJECT = Path(__file__).resolve().parents[2]
@@ -74,7 +74,7 @@ def worker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Worker]:
     pipeline = make_world(folder, intervals=2, events=1000)
     yield Worker(pipeline, folder / "private")
     left = WarmJvm(folder / "private")
-    left.record = left._read()
+    left.record = recorded(left.folder)
     left.end()
 
 

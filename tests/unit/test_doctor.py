@@ -25,6 +25,7 @@ from deltalake import write_deltalake
 from rich.console import Console
 
 from rebalance.cli import main
+from rebalance.demo.in_process import airflow_environment
 from rebalance.errors import ConfigError
 from rebalance.pipeline.file import Pipeline, load_pipeline
 from rebalance.spark import environment
@@ -112,11 +113,13 @@ def test_secrets_are_taken_out_of_whatever_a_check_says() -> None:
     assert found == Finding("a", "fail", "the key *** is refused", "do not use ***")
 
 
-def test_a_pipeline_is_looked_at_from_end_to_end(tmp_path: Path) -> None:
+def test_a_pipeline_is_looked_at_from_end_to_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in airflow_environment(tmp_path / "airflow").items():
+        monkeypatch.setenv(name, value)
     write_deltalake(str(tmp_path / "events"), EVENTS)
     found = examine(str(write(tmp_path)))
     states = said(found)
-    assert states["airflow database"] == "fail", "the tests' Airflow has no records here"
+    assert states["airflow database"] == "fail", "this Airflow has no records yet"
     well = {
         "pipeline file",
         "python",
