@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 
 _FETCHED = re.compile(
-    rb"<script\b.*?</script\s*>|<link\b[^>]*>|<img\b[^>]*>|url\(['\"]?http[^)]*\)", re.IGNORECASE | re.DOTALL
+    rb"<script\b.*?</script\s*>|<link\b[^>]*>|<img\b[^>]*>|url\(['\"]?http[^)]*\)|\sonclick=\"[^\"]*\"",
+    re.IGNORECASE | re.DOTALL,
 )
 _HEAD = re.compile(rb"<head\b[^>]*>", re.IGNORECASE)
 #: In the place of theirs; the classes are theirs.
