@@ -19,10 +19,10 @@ from typing import Any
 import pyarrow as pa
 
 from rebalance import errors
-from rebalance.cli.exits import CODES
 from rebalance.cli.parser import make_parser
 from rebalance.planners.registry import PLANNERS
 from rebalance.planning.interface import needs_merging
+from rebalance.steps.exits import CODES
 from rebalance.storage.schemas import SCHEMAS, about, comments, has_own_keys, schema_of
 from reference_knobs import knobs_page
 from reference_parts import MADE, sentences, table

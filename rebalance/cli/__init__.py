@@ -5,7 +5,6 @@ Only `run` starts Spark, and `maintain` if state is to be rewritten; the rest re
     parser        the verbs and their options
     verbs         what each verb does: its answer as plain data, and how a terminal shows it
     output        terminal or JSON, colours, progress
-    exits         what the exit code says
     completion    what may stand at a place of the command line, for the shells
 """
 

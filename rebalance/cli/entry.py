@@ -6,11 +6,11 @@ import sys
 from collections.abc import Sequence
 
 from rebalance.cli.completion import ASKED, candidates
-from rebalance.cli.exits import DONE, INTERRUPTED, code_of
 from rebalance.cli.output import tell
 from rebalance.cli.parser import make_parser
 from rebalance.errors import RebalanceError, extras_named
 from rebalance.steps import logs
+from rebalance.steps.exits import DONE, INTERRUPTED, code_of
 
 
 def main(argv: Sequence[str] | None = None) -> int:

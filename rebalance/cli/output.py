@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from rebalance.cli.exits import DONE
 from rebalance.steps import logs
+from rebalance.steps.exits import DONE
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from rebalance.cli import verbs
 from rebalance.cli.completion import SHELLS
-from rebalance.cli.exits import CODES
 from rebalance.cli.output import Answer
+from rebalance.steps.exits import CODES
 
 if TYPE_CHECKING:
     from rebalance.pipeline.file import Pipeline

@@ -7,9 +7,10 @@ from argparse import Namespace
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Literal
 
-from rebalance.cli.exits import DONE, FAULT
 from rebalance.cli.output import Answer, make_console, print_json, progress, said, say
+from rebalance.documents.words import several
 from rebalance.errors import ConfigError
+from rebalance.steps.exits import DONE, FAULT
 
 if TYPE_CHECKING:
     from rebalance.pipeline.file import Pipeline
@@ -52,7 +53,9 @@ def run(pipeline: Pipeline, given: Namespace) -> Answer | None:
     console = make_console()
     with progress(console) as begins:
         done = run_intervals(pipeline, say=lambda text: say(text, console), begins=begins, **asked)
-    return said(f"{done} intervals have their results. `rebalance status {given.pipeline}` shows what happened.")
+    return said(
+        f"{several(done, 'interval')} done: all results are there. `rebalance status {given.pipeline}` shows what happened."
+    )
 
 
 def status(pipeline: Pipeline, given: Namespace) -> Answer:

@@ -100,7 +100,7 @@ class _Interval:
             "keys": self.counted.get("keys"),
             "processed": self.processed,
             "function_version": self.batch.get("function_version", self.counted.get("function_version")),
-            "theta_max": self.pipeline.planning.theta_max,
+            "theta_max": self.plan["theta_max"] if self.plan else self.pipeline.planning.theta_max,
             "channels": channels.rows(),
             **{
                 name: max_over_mean(loads) if loads else None

@@ -50,7 +50,7 @@ def _named(pipeline: Pipeline, plan_id: str) -> dict[str, Any]:
 def _considered(pipeline: Pipeline, row: dict[str, Any], plan: Document) -> Iterator[str]:
     """What was seen, what was asked, what the answer was held to, and what became of it, in sentences."""
     planning, interval = pipeline.planning, row["interval_id"]
-    yield from _seen(pipeline, row)
+    yield from _seen(pipeline.tables, row)
     if row["decision"] == "keep" and not row["moved_keys"]:
         yield f"Nothing moves: {row['reason']}."
     else:
@@ -68,14 +68,14 @@ def _considered(pipeline: Pipeline, row: dict[str, Any], plan: Document) -> Iter
         yield _became(planning.mode, pipeline.name, interval, plan)
 
 
-def _seen(pipeline: Pipeline, row: dict[str, Any]) -> Iterator[str]:
-    counted = control.rows(pipeline.tables, "interval_stats", columns=["rows", "keys"], interval_id=row["interval_id"])
+def _seen(root: str, row: dict[str, Any]) -> Iterator[str]:
+    counted = control.rows(root, "interval_stats", columns=["rows", "keys"], interval_id=row["interval_id"])
     size = f"{several(counted[-1]['rows'], 'row')} of {several(counted[-1]['keys'], 'key')}" if counted else "its keys"
-    beyond = clearly_less(pipeline.planning.theta_max, row["theta_before"])
+    beyond = clearly_less(row["theta_max"], row["theta_before"])
     yield (
         f"On the statistics of {row['interval_id']} ({size}) under function v{row['base_function']}, the channel furthest from its fair load "
         f"was {percent(row['theta_before'])} off and the fullest had {row['skewness_before']:.3f} times its own; θ_max is "
-        f"{percent(pipeline.planning.theta_max)}, so that a better function was {'looked for' if beyond else 'not needed for the balance'}."
+        f"{percent(row['theta_max'])}, so that a better function was {'looked for' if beyond else 'not needed for the balance'}."
     )
 
 

@@ -17,7 +17,8 @@ from rebalance.storage.epochs import carried_out
 #: So many moves are listed one by one, the heaviest.
 LISTED = 500
 _AS_STORED = (
-    *("plan_id", "planner", "decision", "reason", "theta_before", "theta_after", "skewness_before", "skewness_after"),
+    *("plan_id", "planner", "decision", "reason", "theta_max", "theta_before", "theta_after", "skewness_before"),
+    "skewness_after",
     *("routes", "splits", "moved_keys", "moved_bytes", "moved_share", "bound_bytes", "bound_theta", "seconds"),
 )
 
@@ -33,7 +34,7 @@ def plan_of(pipeline: Pipeline, row: dict[str, Any]) -> Document:
         "notes": [note for note in (row["notes"] or "").split("; ") if note],
         "applied": bool(carried_out(root, [row["plan_id"]])),
         "certificate": certificate(
-            theta_max=pipeline.planning.theta_max,
+            theta_max=row["theta_max"],
             theta_after=row["theta_after"],
             moved_bytes=row["moved_bytes"],
             bound_bytes=row["bound_bytes"],

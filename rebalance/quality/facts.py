@@ -71,7 +71,9 @@ def usual_rows(rows: Mapping[str, int], interval: Interval, history: int) -> Usu
     if len(days) >= _ENOUGH_DAYS:
         usual = Usual(median(days), f"at this time on {len(days)} earlier days")
     elif recent:
-        usual = Usual(median(recent), f"in {len(recent)} intervals before")
+        usual = Usual(
+            median(recent), f"in {len(recent)} intervals before" if len(recent) > 1 else "in the interval before"
+        )
     else:
         return None
     return usual if usual.rows else None

@@ -13,13 +13,11 @@ from rebalance.pipeline.file import load_pipeline
 from rebalance.pipeline.intervals import parse_start
 from rebalance.steps import STEPS, Insist, logs
 from rebalance.steps.alerts import run_and_tell
-
-#: Exit code for trouble that has a plain message; a bug leaves its traceback and code 1.
-REFUSED = 2
+from rebalance.steps.exits import DONE, code_of
 
 
 def main(name: str, argv: Sequence[str] | None = None) -> int:
-    """Run a step from the command line; trouble with a plain message is one line on standard error and exit code 2."""
+    """Run a step from the command line; trouble with a plain message is one line on standard error and an exit code that says who can help."""
     (about,) = (step.about for step in STEPS if step.name == name)
     parser = argparse.ArgumentParser(description=f"{name} {about}.")
     parser.add_argument("--pipeline", required=True, metavar="FILE", help="the pipeline's TOML file")
@@ -41,5 +39,5 @@ def main(name: str, argv: Sequence[str] | None = None) -> int:
         run_and_tell(name, pipeline, interval, Insist(now=given.now, skip=given.skip))
     except RebalanceError as error:
         logs.refuse(error)
-        return REFUSED
-    return 0
+        return code_of(error)
+    return DONE

@@ -35,10 +35,13 @@ def rewind(pipeline: Pipeline, interval: Interval) -> str:
         target = before_interval(line, interval.id)[-1]
         _check_statistics(pipeline, line, interval)
         published = _go_to(pipeline, line[-1], target)
+    again = (
+        f"{len(undone)} intervals, {undone[0]} to {undone[-1]}, are" if len(undone) > 1 else f"interval {undone[0]} is"
+    )
     return (
         f"rewound to epoch {target.epoch}, before interval {interval.id}: function v{target.function_version} and the state of then are "
-        f"active (epoch {published.epoch}). {len(undone)} intervals, {undone[0]} to {undone[-1]}, are to be run again; their results stay "
-        f"until then. To take this back: rebalance rewind {pipeline.name} --undo"
+        f"active (epoch {published.epoch}). {again} to be run again; results stay until then. "
+        f"To take this back: rebalance rewind {pipeline.name} --undo"
     )
 
 
@@ -94,7 +97,7 @@ def _check_statistics(pipeline: Pipeline, line: list[Epoch], interval: Interval)
 def _no_longer_served(pipeline: Pipeline, why: str) -> RebalanceError:
     kept = pipeline.retained("epochs")
     return RebalanceError(
-        f"{why}: maintenance keeps what the last {kept} intervals need ([retention] epochs), or somebody else has vacuumed the table. "
+        f"{why}: maintenance keeps what the newest {kept} {'interval needs' if kept == 1 else 'intervals need'} ([retention] epochs), or somebody else has vacuumed the table. "
         "Nothing was changed. Choose a later interval, or start with an empty table root."
     )
 

@@ -109,7 +109,7 @@ def run_intervals(
         # What was left out lies before the first of them.
         interval, done, insist = interval.shifted(1), done + 1, replace(insist, skip=False)
     if unplanned:
-        say(f"{len(unplanned)} of {done} intervals were not planned; their results are complete:")
+        say(f"not planned, with complete results: {len(unplanned)} of {done} interval{'s' * (done != 1)}")
         for interval_id, trouble in unplanned.items():
             say(f"  {interval_id} {trouble}")
     return done

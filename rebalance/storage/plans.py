@@ -32,7 +32,7 @@ def carried_out_for(root: str, interval_id: str) -> Epoch | None:
 def is_stored(root: str, plan_id: str, plan: Plan) -> bool:
     """Whether the plan is there already, to be applied with this very function, and for the same reasons."""
     found = control.rows(root, "plans", plan_id=plan_id, decision="apply", planner=plan.planner)
-    if not found or found[-1]["notes"] != _notes(plan):
+    if not found or (found[-1]["notes"], found[-1]["theta_max"]) != (_notes(plan), plan.theta_max):
         return False
     return load_function(root, found[-1]["function_version"]).digest() == plan.function.digest()
 
@@ -75,6 +75,7 @@ def store_plan(root: str, interval_id: str, base_function: int, plan: Plan, *, f
         "reason": plan.reason,
         "notes": _notes(plan),
         "function_version": function_version,
+        "theta_max": plan.theta_max,
         **measured,
         "routes": plan.after.routes,
         "splits": plan.after.splits,

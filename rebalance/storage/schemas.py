@@ -105,6 +105,7 @@ SCHEMAS: dict[str, pa.Schema] = {
             ("reason", _TEXT, "why, in a sentence"),
             ("notes", _TEXT, "what else the planner has to say"),
             ("function_version", _LONG, "version of the function it leads to; if nothing changes, base_function"),
+            ("theta_max", _DOUBLE, "θ_max when it was made, from the pipeline file or a run's form; no unit"),
             ("theta_before", _DOUBLE, "the largest θ of a channel before: |load - fair load| / fair load; no unit"),
             ("theta_after", _DOUBLE, "the largest θ of a channel under the plan; no unit"),
             ("skewness_before", _DOUBLE, "the largest load over fair load before; no unit, 1 is perfect"),

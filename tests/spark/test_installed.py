@@ -140,7 +140,7 @@ def test_an_installed_package_runs_an_interval_without_the_repository(full: Inst
     assert "/installed/full/" in full.python("import rebalance; print(rebalance.__file__)")
     done = full.run("rebalance", "run", "world", "--intervals", "1")
     assert done.returncode == 0, done.stderr
-    assert "1 intervals have their results" in done.stdout
+    assert "1 interval done: all results are there" in done.stdout
     assert "WARNING" not in done.stdout
     assert pl.read_delta(str(full.place / "pipelines" / "tables" / "results")).height > 0
     assert "epoch" in full.run("rebalance", "status", "world").stdout
@@ -193,7 +193,7 @@ def test_an_interval_runs_on_the_lowest_versions_of_everything(install: Callable
     (old.place / "dag_file.py").write_text(DAG_FILE.format(folder=str(old.place / "pipelines")))
     done = old.run("rebalance", "run", "world", "--intervals", "2")
     assert done.returncode == 0, done.stderr
-    assert "2 intervals have their results" in done.stdout
+    assert "2 intervals done: all results are there" in done.stdout
     assert "WARNING" not in done.stdout
     for verb in (["status"], ["inspect"], ["plan", "--dry-run"], ["maintain"]):
         assert old.run("rebalance", verb[0], "world", *verb[1:]).returncode == 0

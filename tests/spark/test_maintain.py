@@ -105,7 +105,7 @@ def test_what_is_old_goes_and_every_served_epoch_can_still_be_rewound_to_and_run
     run(pipeline, 1)
     check_results(pipeline, 2)
     assert state_rows(pipeline).equals(state_rows(whole))
-    with pytest.raises(RebalanceError, match=r"keeps what the last 1 intervals need.*Nothing was changed"):
+    with pytest.raises(RebalanceError, match=r"keeps what the newest 1 interval needs.*Nothing was changed"):
         rewind(pipeline, first_interval(pipeline))
 
 

@@ -210,6 +210,7 @@ class _History:
                 "reason": f"max/fair load {skewness[0]:.3f} → {skewness[1]:.3f} by moving {len(moved):,} keys",
                 "notes": "",
                 "function_version": base + bool(len(moved)),
+                "theta_max": 0.08,
                 "theta_before": theta[0],
                 "theta_after": theta[1],
                 "skewness_before": skewness[0],

@@ -20,11 +20,11 @@ from rich.console import Console
 
 from rebalance import errors
 from rebalance.cli import entry, main
-from rebalance.cli.exits import CODES, code_of
 from rebalance.cli.output import progress
 from rebalance.errors import RebalanceError
 from rebalance.pipeline.file import Pipeline, load_pipeline
 from rebalance.steps import run as running
+from rebalance.steps.exits import CODES, code_of
 from rebalance.steps.run import StepDone, run_intervals
 from rebalance.storage.approvals import ever_approved
 from rebalance.storage.lock import writer_lock

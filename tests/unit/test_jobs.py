@@ -17,6 +17,7 @@ from rebalance.cli import main as rebalance
 from rebalance.errors import QualityError, SourceError
 from rebalance.pipeline.file import load_pipeline
 from rebalance.steps.command import main
+from rebalance.steps.exits import PERSON
 from rebalance.steps.run import next_interval, run_interval
 from rebalance.storage.epochs import publish
 
@@ -140,9 +141,9 @@ def test_rebalance_run_says_what_was_not_planned_and_ends_with_0_since_all_resul
     assert run_command() == 0
     said = capsys.readouterr().out
     assert ran.count("process_batch") == 3
-    assert "3 of 3 intervals were not planned; their results are complete:" in said
+    assert "not planned, with complete results: 3 of 3 intervals" in said
     assert "  20260101T0200Z check_quality: QualityError: 3 keys are [null]\n" in said
-    assert "3 intervals have their results." in said
+    assert "3 intervals done: all results are there." in said
 
 
 def test_rebalance_run_says_nothing_of_plans_when_all_went_well(
@@ -221,14 +222,14 @@ def test_success_is_exit_code_0(pretend: Callable[[Callable[..., str]], None]) -
     assert main("make_plan", ARGUMENTS) == 0
 
 
-def test_trouble_with_a_plain_message_is_one_line_and_exit_code_2(
+def test_trouble_with_a_plain_message_is_one_line_and_an_exit_code_that_says_who_can_help(
     pretend: Callable[[Callable[..., str]], None], capsys: pytest.CaptureFixture[str]
 ) -> None:
     def refuse(pipeline: Any, interval: Any, insist: Any) -> str:
         raise QualityError("3 keys are null")
 
     pretend(refuse)
-    assert main("make_plan", ARGUMENTS) == 2
+    assert main("make_plan", ARGUMENTS) == PERSON
     assert capsys.readouterr().err == "QualityError: 3 keys are null\n"
 
 

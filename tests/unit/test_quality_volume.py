@@ -36,7 +36,7 @@ def put_history(pipeline: Pipeline, history: dict[int, int]) -> None:
         pytest.param({}, None, id="nothing is usual in the beginning"),
         pytest.param({1: 30, 2: 10, 3: 20}, Usual(20, "in 3 intervals before"), id="lately, before there are days"),
         pytest.param({1: 30, 2: 10}, Usual(20, "in 2 intervals before"), id="the mean of the two in the middle"),
-        pytest.param({1: 5, DAY: 900}, Usual(5, "in 1 intervals before"), id="one day is not enough"),
+        pytest.param({1: 5, DAY: 900}, Usual(5, "in the interval before"), id="one day is not enough"),
         pytest.param(
             {1: 5, DAY: 900, 2 * DAY: 1000},
             Usual(950, "at this time on 2 earlier days"),
