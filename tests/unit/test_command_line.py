@@ -139,13 +139,14 @@ def test_the_exit_code_says_who_can_help(
     assert capsys.readouterr().err == f"{kind.__name__}: what happened, and what to do\n"
 
 
-def test_the_exit_codes_are_in_the_help_and_in_the_readme(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_exit_codes_are_in_the_help_and_on_the_page_of_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         main(["--help"])
     assert ended.value.code == 0
     said = capsys.readouterr().out
     assert all(f"  {code:<4} {meaning}\n" in said for code, meaning in CODES.items())
-    (rows,) = [rows for (head, *rows) in tables((PROJECT / "README.md").read_text()) if head[0] == "exit code"]
+    page = (PROJECT / "docs" / "reference" / "commands.md").read_text()
+    (rows,) = [rows for (head, *rows) in tables(page) if head[0] == "code"]
     assert [int(code) for code, _ in rows] == list(CODES)
 
 

@@ -158,9 +158,11 @@ def test_the_design_lists_every_table_with_the_steps_that_write_it() -> None:
         assert said <= set(written), step.name
 
 
-def test_the_map_names_every_folder_of_the_package() -> None:
-    named = {word for word in code_words((PROJECT / "README.md").read_text()) if word.startswith("rebalance/")}
-    assert named == {f"rebalance/{folder.parent.name}/" for folder in PROJECT.glob("rebalance/*/__init__.py")}
+def test_the_design_names_every_room_of_the_package() -> None:
+    (rows,) = [rows for (head, *rows) in tables((PROJECT / "docs" / "design.md").read_text()) if head[0] == "room"]
+    named = {room for rooms, _ in rows for room in code_words(rooms)}
+    files = {file.stem for file in PROJECT.glob("rebalance/*.py")} - {"__init__"}
+    assert named == {folder.parent.name for folder in PROJECT.glob("rebalance/*/__init__.py")} | files
 
 
 def test_every_figure_stands_under_the_command_that_made_it_and_every_benchmark_is_named() -> None:
