@@ -20,6 +20,7 @@ The window is filled first, without the clock. Then A, B and C take turns, `repe
 from __future__ import annotations
 
 import argparse
+import shutil
 import sys
 import tempfile
 import time
@@ -196,12 +197,16 @@ class Bench:
         return [*seconds, *(f"{ratio:.2f}" for ratio in ratios), self.spread["A off"], self.spread["frugal"]]
 
     def _fill(self) -> None:
-        """The window's state: counted and by the ring, then one interval of all steps, whose plan moves what has to move."""
-        for number in range(self.case.window + 1):
-            for pipeline in self.ours.values():
-                for step in STEPS:
-                    if number == self.case.window or step.name in ("collect_stats", "process_batch"):
-                        run_step(step.name, pipeline, self.first.shifted(number))
+        """The window's state: counted and by the ring, once for both, then one interval of all steps, whose plan moves what has to move."""
+        first, *others = self.ours.values()
+        for number in range(self.case.window):
+            for step in ("collect_stats", "process_batch"):
+                run_step(step, first, self.first.shifted(number))
+        for other in others:
+            shutil.copytree(first.tables, other.tables)
+        for pipeline in self.ours.values():
+            for step in STEPS:
+                run_step(step.name, pipeline, self.first.shifted(self.case.window))
 
     def _ours(self, planner: str, interval: Interval) -> dict[str, float]:
         taken = {}
