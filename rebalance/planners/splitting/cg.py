@@ -19,9 +19,9 @@ load per capacity stands in for it. The owner of each virtual worker is read fro
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -64,6 +64,12 @@ class CG(Bounded):
             )
         owners = np.array([d for d in range(channels) if d not in excluded], dtype=np.int32)
         return ring_of(owners[np.arange(workers) % len(owners)])
+
+    def next_ring(
+        self, memo: Mapping[str, Any], channels: int, excluded: Collection[int]
+    ) -> tuple[Ints, Mapping[str, Any]]:
+        """Dealt out again, for there are α · N of them."""
+        return self.first_ring(channels, excluded), {}
 
     def propose(self, request: Request) -> Proposal:
         """Pair busy and idle channels, then let the heavy keys spill."""
