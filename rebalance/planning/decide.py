@@ -17,7 +17,7 @@ from rebalance.errors import PlannerError
 from rebalance.partition import Key, PartitionFunction, Share
 from rebalance.planning.bounds import Bound, bound
 from rebalance.planning.exact import TOLERANCE, clearly_less
-from rebalance.planning.interface import RING_OF, TRACKED, Aiming, Balance, Planner, RingOwner
+from rebalance.planning.interface import RING_OF, TRACKED, Aiming, Balance, Planner, RingOwner, memo_to_build_on
 from rebalance.planning.limits import hold
 from rebalance.planning.measure import measure
 from rebalance.planning.model import Decision, Ints, Measure, Plan, Proposal, Request
@@ -31,7 +31,7 @@ def decide(planner: Planner, request: Request, active: PartitionFunction, *, gua
     """
     _check_request(request)
     same_ring = bool(np.array_equal(active.slots, request.ring)) and active.channels == request.channels
-    memo = active.memo if same_ring else {name: active.memo[name] for name in (TRACKED,) if name in active.memo}
+    memo = memo_to_build_on(planner, active, request)
     request = replace(request, splits=_splits_by_index(request, active), memo=memo)
     before = measure(request, request.current, home=active.slots[request.stats.slots], splits=request.splits)
     limits = request.limits

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from typing import ClassVar, NamedTuple, Protocol, runtime_checkable
+from collections.abc import Collection, Mapping
+from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -71,7 +71,13 @@ class RingOwner(Planner, Protocol):
     judges_itself: ClassVar[bool]
 
     def first_ring(self, channels: int, excluded: Collection[int]) -> Ints:
-        """The slot table a pipeline starts with, and starts from again when its channels change."""
+        """The slot table a pipeline starts with."""
+        ...
+
+    def next_ring(
+        self, memo: Mapping[str, Any], channels: int, excluded: Collection[int]
+    ) -> tuple[Ints, Mapping[str, Any]]:
+        """The slot table when other channels are open than before, and its memo, from the memo of the active one."""
         ...
 
 
@@ -94,7 +100,18 @@ def ring_to_build_on(
     """The ring of a request: the plain one, or, for a planner that owns its ring, the active one while the channels stay the same."""
     if not isinstance(planner, RingOwner):
         return plain
-    same = active.memo.get(RING_OF) == planner.name and active.channels == channels
-    if same and not np.isin(active.slots, list(excluded)).any():
+    if active.memo.get(RING_OF) != planner.name:
+        return planner.first_ring(channels, excluded)
+    if active.channels == channels and not np.isin(active.slots, list(excluded)).any():
         return active.slots
-    return planner.first_ring(channels, excluded)
+    return planner.next_ring(active.memo, channels, excluded)[0]
+
+
+def memo_to_build_on(planner: Planner, active: PartitionFunction, request: Request) -> Mapping[str, Any]:
+    """What the request's ring is known by; of another ring than the active one only its owner can tell."""
+    if active.channels == request.channels and np.array_equal(active.slots, request.ring):
+        return active.memo
+    if isinstance(planner, RingOwner) and active.memo.get(RING_OF) == planner.name:
+        closed = np.flatnonzero(~request.open).tolist()
+        return {**planner.next_ring(active.memo, request.channels, closed)[1], RING_OF: planner.name}
+    return {TRACKED: active.memo[TRACKED]} if TRACKED in active.memo else {}

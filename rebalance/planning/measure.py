@@ -84,9 +84,9 @@ def measure(
 
 
 def relative_utilisation(busy: Floats, used: Mask) -> Floats | None:
-    """U(d) from how busy each channel was, in any unit; None if none was.
+    """U(d) from the loads of the channels, in any unit, where no time was measured; None if there is no load.
 
-    What a channel may take is not known, only how the channels compare: the mean of those in use becomes `MEAN_UTILISATION`.
+    What a channel can take is not known then, only how they compare: the mean of those in use becomes `MEAN_UTILISATION`.
 
     >>> relative_utilisation(np.array([3.0, 1.0, 0.0]), np.array([True, True, False]))
     array([1.2, 0.4, 0. ])

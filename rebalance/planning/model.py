@@ -122,7 +122,7 @@ class Request:
     excluded: Mask | None = None
     #: Whether partial states of a key can be merged, so that it may be split.
     mergeable: bool = False
-    #: How busy each channel was in the interval, as measured; 1 = all the time it may take. None = not measured.
+    #: Share of the interval's length that each channel was at work, as measured; above 1 it does not keep up. None = not measured.
     utilisation: Floats | None = None
     #: Keys that the active function splits, by their index; `current` is their first channel, where their state is.
     splits: Mapping[int, tuple[Share, ...]] = field(default_factory=dict)

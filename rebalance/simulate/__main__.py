@@ -58,6 +58,9 @@ def parser() -> argparse.ArgumentParser:
     options.add_argument(
         "--no-settle", action="store_true", help="CG: by the paper's rule alone, anywhere between its thresholds"
     )
+    options.add_argument(
+        "--piggyback", action="store_true", help="CG: signals come with acknowledgements, to each source its own"
+    )
     options.add_argument("--epsilon", type=float, default=0.01, help="CG, PoRC, CH: room above the mean (%(default)s)")
     options.add_argument("--seed", type=int, default=0, help="of the stream and of the hashes (%(default)s)")
     options.add_argument("--figure", type=Path, metavar="FILE", help="write a PNG here")
@@ -114,7 +117,12 @@ def _run(scheme: Grouping, stream: Stream, cluster: Cluster, given: argparse.Nam
 def _scheme(name: str, given: argparse.Namespace) -> Grouping:
     """With the parameters of the command line that it has."""
     parameters: dict[str, dict[str, float]] = {
-        "cg": {"alpha": given.alpha, "epsilon": given.epsilon, "settle": not given.no_settle},
+        "cg": {
+            "alpha": given.alpha,
+            "epsilon": given.epsilon,
+            "settle": not given.no_settle,
+            "piggyback": given.piggyback,
+        },
         "porc": {"epsilon": given.epsilon},
         "ch": {"epsilon": given.epsilon},
     }

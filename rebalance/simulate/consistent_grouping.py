@@ -7,8 +7,14 @@ Reference: Nasir et al., "Load Balancing for Skewed Streams on Heterogeneous Clu
 Only tuples that arrive later go the new way. Capacities are never told: they show in the signals.
 
 Settled here: channels that begin to signal in the same slot queue up in their order; one that no longer signals leaves its queue (else an
-old signal would move a worker nobody can bear); of a busy channel the virtual worker with the highest number moves; sources learn of a
-move at the end of the slot (the paper piggybacks it on acknowledgements).
+old signal would move a worker nobody can bear); of a busy channel the virtual worker with the highest number moves.
+
+How sources hear of a signal: by default all of them at the end of the slot, so they route alike. With `piggyback`, the paper's way, a channel sends it
+along with its acknowledgements. A source hears it with the first tuple of its own that goes to the channel in the next slot, and not
+before; it has queues and a map of its own, so sources differ, by when they hear and in whose order. There is no network delay, as
+everywhere here, and a tuple is acknowledged when it comes; acknowledged when done, one that waited since before would bring the signal about as
+soon. A signal is one bit, so this goes with the paper's rule only. Ours: a source keeps one virtual worker of every channel. Without, it would
+neither send to the channel nor hear of it ever again, and the maps drift apart until each source knows a few channels only.
 
 Where it comes to rest: within one virtual worker of the optimum α·n·cap(d)/Σcap, by the rule `settle` that `rebalance.planners.splitting.delegation` adds to the paper's
 and proves. The utilisation of a slot is not exact (PoRC evens virtual workers out over the stream, not in each slot), so in a run a channel may be
@@ -44,21 +50,38 @@ class ConsistentGrouping(Grouping):
     idle: float = 0.75
     #: Whether to go on until every channel is within one virtual worker of its optimum; False is the paper to the letter.
     settle: bool = True
+    #: Whether a source hears of a channel only in the acknowledgements of its own tuples.
+    piggyback: bool = False
 
     def __post_init__(self) -> None:
+        if self.piggyback and self.settle:
+            raise ConfigError(
+                "signals on acknowledgements are one bit each, and settle needs utilisations: use piggyback with settle = False"
+            )
         if self.alpha < 1:
             raise ConfigError(f"alpha is {self.alpha}; it must be at least 1, the virtual workers of each channel")
         check_bound(self.epsilon)
         check_thresholds(self.busy, self.idle)
 
     def start(self, setting: Setting) -> Router:
-        """Keeps PoRC's loads per source; one map from virtual workers to channels for all."""
+        """Keeps PoRC's loads per source, and a map from virtual workers to channels: one for all, or one per source."""
+        if self.piggyback:
+            return self._start_piggybacked(setting)
         delegation = Delegation(setting.channels, self.alpha, Rule(self.busy, self.idle, self.settle))
         worker = random_choices_over(setting, setting.channels * self.alpha, self.epsilon)
         return Router(
             route=lambda keys, first: delegation.owner[worker(keys, first)],
             end_slot=delegation.signal,
             virtual_workers=lambda: delegation.held.astype(np.int32),
+        )
+
+    def _start_piggybacked(self, setting: Setting) -> Router:
+        signals = Signals(setting, self.alpha, self.busy, self.idle)
+        worker = random_choices_over(setting, setting.channels * self.alpha, self.epsilon)
+        return Router(
+            route=lambda keys, first: signals.route(worker(keys, first), first),
+            end_slot=signals.end_slot,
+            virtual_workers=lambda: signals.held.astype(np.int32),
         )
 
 
@@ -86,3 +109,38 @@ class Delegation:
             moving = self.owned[giver].pop()
             insort(self.owned[taker], moving)
             self.owner[moving] = taker
+
+
+class Signals:
+    """What channels say in their acknowledgements, and what each source makes of what it has heard."""
+
+    def __init__(self, setting: Setting, alpha: int, busy: float, idle: float) -> None:
+        from rebalance.simulate.signals_kernel import Views
+
+        sources, channels = setting.sources, setting.channels
+        self.busy, self.idle, self.slot = busy, idle, 0
+        #: What each channel says: -1 fewer, 1 more, 0 nothing.
+        self.said: Indices = np.zeros(channels, np.int64)
+        self.views = Views(
+            owner=np.tile(np.arange(channels, dtype=np.int32), (sources, alpha)),
+            heard=np.zeros((sources, channels), np.int64),
+            giving=np.zeros((sources, channels), np.int64),
+            taking=np.zeros((sources, channels), np.int64),
+            tickets=np.zeros(sources, np.int64),
+        )
+
+    @property
+    def held(self) -> Indices:
+        """How many each channel has, as the first source sees it."""
+        return np.bincount(self.views.owner[0], minlength=len(self.said))
+
+    def route(self, workers: Ints, first: int) -> Ints:
+        """Each source by its own map, which changes with what it hears on the way."""
+        from rebalance.simulate.signals_kernel import route_and_hear
+
+        return route_and_hear(workers, first, self.said, self.slot, self.views)
+
+    def end_slot(self, utilisation: Floats) -> None:
+        """Channels make up their minds; nobody hears of it yet."""
+        self.said = (utilisation < self.idle).astype(np.int64) - (utilisation > self.busy)
+        self.slot += 1

@@ -33,7 +33,7 @@ def make_scheme(name: str, **parameters: float) -> Grouping:
     """A scheme by its name, upper or lower case.
 
     >>> make_scheme("cg", alpha=100)
-    ConsistentGrouping(alpha=100, epsilon=0.01, busy=0.85, idle=0.75, settle=True)
+    ConsistentGrouping(alpha=100, epsilon=0.01, busy=0.85, idle=0.75, settle=True, piggyback=False)
     """
     for scheme in SCHEMES:
         if scheme.name.lower() == name.lower():

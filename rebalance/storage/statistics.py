@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -9,7 +11,7 @@ import pyarrow.compute as pc
 from rebalance.partition import PartitionFunction, Share, consistent_ring, slots_of
 from rebalance.pipeline.file import Pipeline
 from rebalance.planning.interface import ring_to_build_on
-from rebalance.planning.measure import channel_loads, relative_utilisation
+from rebalance.planning.measure import channel_loads
 from rebalance.planning.model import Floats, Ints, KeyStats, Limits, Mask, Request
 from rebalance.storage import control
 from rebalance.storage.epochs import current_epoch
@@ -99,17 +101,21 @@ def make_request(pipeline: Pipeline, function: PartitionFunction, interval_id: s
         excluded=excluded if excluded.any() else None,
         mergeable=mergeable,
         nodes=pipeline.make_nodes(),
-        utilisation=measured_utilisation(pipeline.tables, ~excluded),
+        utilisation=measured_utilisation(pipeline.tables, ~excluded, pipeline.interval.length),
     )
 
 
-def measured_utilisation(root: str, used: Mask) -> Floats | None:
-    """How busy each channel was in the newest interval by the seconds its task ran; None if nothing was measured, or other channels."""
+def measured_utilisation(root: str, used: Mask, length: timedelta) -> Floats | None:
+    """U(d) in the newest interval: the seconds that the tasks of d ran over the interval's length, which is the time there is for them.
+
+    None if nothing was measured, or other channels.
+    """
     epoch = current_epoch(root)
     newest = epoch.interval_id if epoch else ""
     batches = control.rows(root, "batches", columns=["task_seconds"], interval_id=newest)
     seconds = np.asarray(batches[-1]["task_seconds"] if batches else [], dtype=np.float64)
-    return relative_utilisation(seconds, used) if len(seconds) == len(used) else None
+    known = len(seconds) == len(used) and bool(seconds[used].any())
+    return seconds / length.total_seconds() if known else None
 
 
 def _pinned(pipeline: Pipeline, table: pa.Table) -> Mask:

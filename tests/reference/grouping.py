@@ -155,6 +155,50 @@ def cg(case: Case, capacity: list[float], alpha: int, slot: int, load: float, se
     return out
 
 
+@dataclass
+class View:
+    """What one source has heard: the owner of each virtual worker, who waits to have fewer, who to have more."""
+
+    owner: list[int]
+    busy: list[int] = field(default_factory=list)
+    idle: list[int] = field(default_factory=list)
+    heard: set[int] = field(default_factory=set)
+
+    def hear(self, d: int, signal: str) -> None:
+        may_give = self.owner.count(d) > 1
+        for queue, asks in ((self.busy, signal == "decrease" and may_give), (self.idle, signal == "increase")):
+            if asks and d not in queue:
+                queue.append(d)
+            if not asks and d in queue:
+                queue.remove(d)
+        if self.busy and self.idle:
+            giver, taker = self.busy.pop(0), self.idle.pop(0)
+            self.owner[max(v for v, owner in enumerate(self.owner) if owner == giver)] = taker
+
+
+def cg_piggybacked(case: Case, capacity: list[float], alpha: int, slot: int, load: float) -> list[int]:
+    """A source hears what a channel said at the end of the last slot with its first tuple of this slot that goes there."""
+    n = case.channels
+    views = [View([d for _ in range(alpha) for d in range(n)]) for _ in range(case.sources)]
+    mean = sum(capacity) / n
+    signals = ["nothing"] * n
+    out: list[int] = []
+    for i, key, source in case.each(bins=alpha * n):
+        view = views[i % case.sources]
+        d = view.owner[porc_one(key, source, case.epsilon)]
+        out.append(d)
+        if d not in view.heard:
+            view.heard.add(d)
+            view.hear(d, signals[d])
+        if (i + 1) % slot == 0:
+            recent = out[-slot:]
+            u = [recent.count(d) / (capacity[d] / mean * slot / (load * n)) for d in range(n)]
+            signals = ["decrease" if x > 0.85 else "increase" if x < 0.75 else "nothing" for x in u]
+            for each in views:
+                each.heard.clear()
+    return out
+
+
 # D-Choices and W-Choices
 
 

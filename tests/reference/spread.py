@@ -139,8 +139,7 @@ class Grouping:
         off = too_many(utilisation, self.workers)
         fewer, more = [u > busy for u in utilisation], [u < idle for u in utilisation]
         if settle:
-            fewer = [clearly_less(0.5 if asks else 1, e) for e, asks in zip(off, fewer, strict=True)]
-            more = [clearly_less(e, -0.5 if asks else -1) for e, asks in zip(off, more, strict=True)]
+            fewer, more = self._settling(off, fewer, more)
         for queue, asks in (
             (self.busy, [asks and w > self.keep for asks, w in zip(fewer, self.workers, strict=True)]),
             (self.idle, more),
@@ -161,6 +160,14 @@ class Grouping:
             self.workers[giver] -= 1
             self.workers[taker] += 1
         return pairs
+
+    def _settling(self, off: list[float], busy: list[bool], idle: list[bool]) -> tuple[list[bool], list[bool]]:
+        """Who asks for fewer and for more: beyond 1/2 by a threshold that does not hold for all who have virtual workers, else beyond 1."""
+        holding = [d for d, w in enumerate(self.workers) if w > 0]
+        all_busy, all_idle = all(busy[d] for d in holding), all(idle[d] for d in holding)
+        fewer = [clearly_less(0.5 if busy[d] and not all_busy else 1, e) for d, e in enumerate(off)]
+        more = [idle[d] and not (all_idle and d in holding) for d in range(len(off))]
+        return fewer, [clearly_less(e, -0.5 if half else -1) for e, half in zip(off, more, strict=True)]
 
     def _answer(self, pairs: list[tuple[int, int]], off: list[float], queue: deque[int], same: list[bool]) -> None:
         """Whoever waits alone gets the channel furthest from it, if one virtual worker between the two helps and it does not ask for the same."""

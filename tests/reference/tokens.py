@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from fractions import Fraction
 
 from rebalance.partition.hashing import ring_points
 from rebalance.planning.exact import clearly_less, first_greatest
@@ -54,6 +55,15 @@ def redistribute(method: str, tokens: list[int], x: int) -> list[int]:
     if method == "halving":
         return [count // 2 if d == x and count > 1 else count for d, count in enumerate(tokens)]
     return [count if d == x else 2 * count for d, count in enumerate(tokens)]
+
+
+def join_and_leave(tokens: list[int], is_open: list[bool], start: int) -> list[int]:
+    """Tokens when these channels are open: who leaves gives all up; a newcomer claims the power of two nearest to the mean of who stays."""
+    stay = [count for count, here in zip(tokens, is_open, strict=False) if here and count]
+    mean = Fraction(sum(stay), len(stay)) if stay else Fraction(start)
+    claim = min((2**i for i in range(13)), key=lambda power: max(mean / power, power / mean))
+    had = tokens + [0] * len(is_open)
+    return [(had[d] or claim) if here else 0 for d, here in enumerate(is_open)]
 
 
 def trigger(q: dict[int, float], tau: float) -> int | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -47,6 +47,11 @@ class Scripted:
 
     def first_ring(self, channels: int, excluded: Collection[int]) -> Ints:
         return consistent_ring(channels)
+
+    def next_ring(
+        self, memo: Mapping[str, Any], channels: int, excluded: Collection[int]
+    ) -> tuple[Ints, Mapping[str, Any]]:
+        return consistent_ring(channels), {}
 
     def propose(self, request: Request) -> Proposal:
         turn = int(request.memo.get("turn", 0))

@@ -17,6 +17,7 @@ from rebalance.simulate import (
     simulate_tuples,
     zipf_stream,
 )
+from rebalance.simulate.grouping import Grouping
 
 
 @cache
@@ -24,9 +25,14 @@ def skewed(tuples: int, z: float) -> Stream:
     return zipf_stream(tuples, 50_000, z, seed=1)
 
 
+def as_in_the_paper(name: str, **parameters: float) -> Grouping:
+    """Consistent Grouping by the paper's rule alone; the other schemes have nothing beyond their papers."""
+    return make_scheme(name, settle=False, **parameters) if name == "CG" else make_scheme(name)
+
+
 @cache
 def homogeneous(name: str, channels: int) -> Outcome:
-    return simulate_tuples(make_scheme(name), skewed(400_000, 1.2), Cluster.alike(channels))
+    return simulate_tuples(as_in_the_paper(name), skewed(400_000, 1.2), Cluster.alike(channels))
 
 
 def test_imbalance_of_key_and_partial_key_grouping_grows_with_the_channels_others_stay_bounded() -> None:
@@ -73,19 +79,21 @@ def test_more_room_costs_balance_and_saves_memory() -> None:
     assert all(a.imbalance[-1] < b.imbalance[-1] for a, b in pairwise(outcomes))
 
 
-def test_more_sources_change_little() -> None:
+@pytest.mark.parametrize("piggyback", [False, True], ids=["told to all", "on acknowledgements"])
+def test_more_sources_change_little(piggyback: bool) -> None:
     """Figure 11: each source rounds up for itself, so imbalance rises, but stays of the order of ε and far from KG's."""
     stream = skewed(400_000, 1.2)
     one, kg = homogeneous("CG", 10), homogeneous("KG", 10)
-    many = simulate_tuples(make_scheme("CG"), stream, Cluster.alike(10), sources=50)
+    many = simulate_tuples(as_in_the_paper("CG", piggyback=piggyback), stream, Cluster.alike(10), sources=50)
     assert many.imbalance[-1] < min(10 * one.imbalance[-1], kg.imbalance[-1] / 10)
-    assert many.memory[-1] < 1.25 * one.memory[-1]
+    # Sources with maps of their own have the same virtual worker on several channels.
+    assert many.memory[-1] < (1.5 if piggyback else 1.25) * one.memory[-1]
 
 
 @cache
-def heterogeneous(name: str, alpha: int = 0) -> Outcome:
+def heterogeneous(name: str, alpha: int = 10, *, settle: bool = False) -> Outcome:
     """Three of ten channels five times stronger."""
-    scheme = make_scheme(name, alpha=alpha) if alpha else make_scheme(name)
+    scheme = make_scheme(name, alpha=alpha) if settle else as_in_the_paper(name, alpha=alpha)
     return simulate_tuples(scheme, skewed(2_400_000, 1.0).first(1_200_000), Cluster.parse(10, "3x5"), slot=3000)
 
 
@@ -104,7 +112,7 @@ def test_on_a_heterogeneous_cluster_consistent_grouping_keeps_up_where_others_fa
 def test_virtual_workers_settle_around_the_capacities_that_nobody_told() -> None:
     """In the mean over the settled slots within one virtual worker of the optimum, though a slot is too short to be measured exactly in."""
     for alpha in (5, 10, 20):
-        outcome = heterogeneous("CG", alpha)
+        outcome = heterogeneous("CG", alpha, settle=True)
         optimum = Cluster.parse(10, "3x5").speeds[0] * alpha
         assert outcome.virtual_workers is not None
         settled = outcome.virtual_workers[250:].mean(axis=0)
@@ -141,15 +149,24 @@ def test_five_virtual_workers_are_too_few_for_a_fine_balance_and_a_thousand_too_
     assert hundred < thousand / 3
 
 
-def test_consistent_grouping_recovers_when_capacities_change() -> None:
+@pytest.mark.parametrize(
+    ("piggyback", "sources"),
+    [
+        pytest.param(False, 1, id="told to all"),
+        pytest.param(True, 1, id="on acknowledgements to one source"),
+        pytest.param(True, 20, id="on acknowledgements to twenty sources"),
+    ],
+)
+def test_consistent_grouping_recovers_when_capacities_change(piggyback: bool, sources: int) -> None:
     """Figure 13: {3,5} → {5,4} → {2,10}. Imbalance jumps when they change and is low again at the end of each phase."""
     stream = skewed(2_400_000, 1.0)
     cluster = Cluster.parse(10, "3x5,5x4,2x10")
-    cg, kg, sg = (simulate_tuples(make_scheme(name), stream, cluster, slot=4000) for name in ("CG", "KG", "SG"))
+    schemes = (as_in_the_paper("CG", piggyback=piggyback), make_scheme("KG"), make_scheme("SG"))
+    cg, kg, sg = (simulate_tuples(scheme, stream, cluster, slot=4000, sources=sources) for scheme in schemes)
     thirds = np.array_split(cg.slot_imbalance, 3)
     for third in thirds:
         assert third[:5].mean() > 2 * third[-50:].mean()
         assert third[-50:].mean() < 0.2
     assert cg.throughput > 0.999
     assert max(kg.throughput, sg.throughput) < 0.75
-    assert cg.queue[-1].max() < 100 < kg.queue[-1].max()
+    assert cg.queue[-1].max() < kg.queue[-1].max() / 100

@@ -14,7 +14,7 @@ from rebalance.errors import ConfigError
 from rebalance.planners.splitting.delegation import Rule
 from rebalance.planning.model import Ints
 from rebalance.simulate import SCHEMES, Cluster, Stream, make_scheme, simulate_tuples, zipf_stream
-from rebalance.simulate.consistent_grouping import ConsistentGrouping, Delegation
+from rebalance.simulate.consistent_grouping import ConsistentGrouping, Delegation, Signals
 from rebalance.simulate.grouping import (
     AllChoices,
     BoundedRing,
@@ -92,8 +92,15 @@ def test_memories_of_full_bins_and_least_choices_change_no_choice_on_long_steep_
             assert routed(make_scheme(name), stream, 60, sources, 5, cuts=7) == PLAIN[name](case), name
 
 
-@pytest.mark.parametrize("settle", [True, False])
-def test_consistent_grouping_agrees_slot_by_slot_with_its_plain_transcription(settle: bool) -> None:
+RULES = [
+    pytest.param({"settle": True}, id="settle"),
+    pytest.param({"settle": False}, id="the paper's rule"),
+    pytest.param({"settle": False, "piggyback": True}, id="signals on acknowledgements"),
+]
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_consistent_grouping_agrees_slot_by_slot_with_its_plain_transcription(rule: dict[str, bool]) -> None:
     for seed in range(cases(60, long=150)):
         stream, channels, sources = random_stream(seed)
         rng = np.random.default_rng(seed)
@@ -101,7 +108,7 @@ def test_consistent_grouping_agrees_slot_by_slot_with_its_plain_transcription(se
         # Loads with which no utilisation is exactly on a threshold, where the last bit would decide.
         load, slot = float(rng.choice([0.4973, 0.8011, 1.2017])), int(rng.choice([5, 30]))
         outcome = simulate_tuples(
-            ConsistentGrouping(alpha, settle=settle),
+            ConsistentGrouping(alpha, **rule),
             stream,
             Cluster((tuple(capacity),)),
             sources=sources,
@@ -109,7 +116,11 @@ def test_consistent_grouping_agrees_slot_by_slot_with_its_plain_transcription(se
             slot=slot,
             seed=seed,
         )
-        expected = plain.cg(plain_case(stream, channels, sources, seed), capacity, alpha, slot, load, settle)
+        case = plain_case(stream, channels, sources, seed)
+        if "piggyback" in rule:
+            expected = plain.cg_piggybacked(case, capacity, alpha, slot, load)
+        else:
+            expected = plain.cg(case, capacity, alpha, slot, load, rule["settle"])
         ends = [expected[:end] for end in outcome.tuples.tolist()]
         assert outcome.loads.tolist() == [[sent.count(d) for d in range(channels)] for sent in ends], seed
 
@@ -210,6 +221,51 @@ def test_a_channel_that_owns_nothing_is_not_asked_to_give(settle: bool) -> None:
     assert delegation.owner.tolist() == [1, 1]
     delegation.signal(np.array([0.9, 0.1]))
     assert delegation.owner.tolist() == [1, 1]
+
+
+def piggybacked(sources: int) -> Signals:
+    """Two virtual workers for each of three channels: 0 is busy, 2 is idle, and nobody has heard of it."""
+    signals = Signals(Setting(np.zeros(1, np.uint64), 3, sources, 0), alpha=2, busy=0.85, idle=0.75)
+    signals.end_slot(np.array([0.9, 0.8, 0.1]))
+    return signals
+
+
+def test_a_source_hears_of_a_channel_only_by_its_own_tuples() -> None:
+    signals = piggybacked(sources=2)
+    everyone: Ints = np.arange(6, dtype=np.int32)
+    assert signals.route(everyone[[0, 2, 2, 2]], first=0).tolist() == [0, 2, 2, 2]
+    # The first source sent to 0 and then to 2, and so knows of both; the second only knows of 2.
+    assert signals.views.owner.tolist() == [[0, 1, 2, 2, 1, 2], [0, 1, 2, 0, 1, 2]]
+    assert signals.route(everyone[[3, 3]], first=4).tolist() == [2, 0]
+    assert signals.views.owner.tolist() == [[0, 1, 2, 2, 1, 2], [0, 1, 2, 2, 1, 2]]
+
+
+def test_a_signal_is_heard_once_a_slot_and_forgotten_when_the_channel_takes_it_back() -> None:
+    signals = piggybacked(sources=1)
+    workers: Ints = np.array([2, 2, 5, 2], np.int32)
+    signals.route(workers, first=0)  # 2 waits for somebody busy
+    signals.end_slot(np.array([0.9, 0.8, 0.8]))
+    signals.route(np.array([2, 0, 0], np.int32), first=4)  # 2 has taken it back before 0 is heard of
+    assert signals.views.owner.tolist() == [[0, 1, 2, 0, 1, 2]]
+    signals.end_slot(np.array([0.9, 0.7, 0.7]))
+    signals.route(np.array([1, 2, 1, 2], np.int32), first=7)  # 1 was heard of first, 2 goes on waiting
+    assert signals.views.owner.tolist() == [[0, 1, 2, 1, 1, 2]]
+    assert signals.views.taking.tolist()[0][2] > 0
+
+
+def test_every_source_keeps_a_virtual_worker_of_every_channel_and_their_number_is_constant() -> None:
+    rng = np.random.default_rng(4)
+    signals = Signals(Setting(np.zeros(1, np.uint64), 5, 3, 0), alpha=4, busy=0.85, idle=0.75)
+    for slot in range(300):
+        signals.route(rng.integers(0, 20, 30).astype(np.int32), first=30 * slot)
+        signals.end_slot(np.array([2.0, 2.0, 2.0, 2.0, 0.1]))
+    for owner in signals.views.owner:
+        assert np.bincount(owner, minlength=5).tolist() == [1, 1, 1, 1, 16]
+
+
+def test_signals_of_one_bit_do_not_go_with_settle() -> None:
+    with pytest.raises(ConfigError, match="settle = False"):
+        ConsistentGrouping(piggyback=True)
 
 
 # Head keys

@@ -1,4 +1,4 @@
-"""The token paper's table 1: 4 mappers, 4 reducers, 100 letters, τ = 0.2, one round per reducer."""
+"""The token paper's table 1 and figure 3: 4 mappers, 4 reducers, 100 letters, τ = 0.2, one round per reducer and more."""
 
 from __future__ import annotations
 
@@ -101,6 +101,29 @@ def test_workloads_without_skew_hardly_get_any(method: str) -> None:
 def test_skewed_workloads_with_many_letters_get_better(name: str, method: str, least: float) -> None:
     before = SKEWS[name][METHODS.index(method)]
     assert before - median(after_run(letters, method) for letters in others(name)) >= least
+
+
+@cache
+def in_the_middle(name: str, method: str, rounds: int) -> float:
+    return median(after_run(letters, method, rounds) for letters in others(name))
+
+
+@pytest.mark.parametrize("name", ["WL1", "WL3", "WL4", "WL5"])
+def test_more_rounds_help_at_least_one_of_the_methods(name: str) -> None:
+    """Figure 3; the paper says it of WL2 too, where there is next to nothing to be helped."""
+    assert any(in_the_middle(name, method, 5) < in_the_middle(name, method, 1) - 0.05 for method in METHODS)
+
+
+@pytest.mark.parametrize("name", SKEWS)
+def test_more_rounds_of_halving_do_not_hurt(name: str) -> None:
+    """Figure 3, in the middle: single sequences may end a little higher."""
+    falling = [in_the_middle(name, "halving", rounds) for rounds in range(1, 6)]
+    assert falling == sorted(falling, reverse=True)
+
+
+def test_more_rounds_of_doubling_can_hurt() -> None:
+    """Figure 3: new tokens can bring new skew."""
+    assert after_run(stored()["WL4"], "doubling", 3) > after_run(stored()["WL4"], "doubling", 1)
 
 
 def test_on_the_mildly_skewed_workload_doubling_helps_more_than_halving() -> None:

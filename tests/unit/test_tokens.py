@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 
 from rebalance.partition import SLOTS, PartitionFunction
 from rebalance.planners.registry import make_planner
-from rebalance.planners.tokens.base import MOST_TOKENS, TOKENS, overloaded, token_ring
+from rebalance.planners.tokens.base import MOST_TOKENS, TOKENS, TokenRing, overloaded, token_ring
 from rebalance.planners.tokens.doubling import Doubling
+from rebalance.planners.tokens.halving import Halving
 from rebalance.planning.decide import decide
 from rebalance.planning.interface import first_function, ring_to_build_on
 from rebalance.planning.measure import skew
@@ -47,6 +48,12 @@ def asked(
         excluded=None if all(tokens) else np.array(tokens) == 0,
         memo={TOKENS: list(tokens)},
     )
+
+
+def token_planner(method: str) -> TokenRing:
+    planner = make_planner(method)
+    assert isinstance(planner, TokenRing)
+    return planner
 
 
 def any_case(random: Random) -> plain.Case:
@@ -210,15 +217,100 @@ def test_a_ring_that_is_cut_back_by_max_bytes_keeps_its_own_tokens() -> None:
     assert np.array_equal(plan.function.slots, token_ring(plan.function.memo[TOKENS]))
 
 
+some_tokens = st.lists(st.sampled_from([0, 1, 2, 4, 64]), min_size=1, max_size=5).filter(any)
+
+
 @pytest.mark.parametrize("method", START)
-def test_when_the_open_channels_change_the_ring_starts_again(method: str) -> None:
-    planner = make_planner(method)
-    start = START[method]
-    request = asked([1, 2, 3], [1, 1, 1], [start, 0, start])
-    stale = replace(request, memo={TOKENS: [8, 8, 8]})
-    proposal = planner.propose(stale)
-    assert proposal.memo[TOKENS][1] == 0
-    assert not (planner.first_ring(3, {1}) == 1).any()  # type: ignore[attr-defined]
+@given(tokens=some_tokens, channels=st.integers(1, 7), data=st.data())
+def test_channels_join_and_leave_as_the_plain_transcription_says(
+    method: str, tokens: list[int], channels: int, data: st.DataObject
+) -> None:
+    closed = data.draw(st.sets(st.integers(0, channels - 1), max_size=channels - 1))
+    ring, memo = token_planner(method).next_ring({TOKENS: tokens}, channels, closed)
+    expected = plain.join_and_leave(tokens, [d not in closed for d in range(channels)], START[method])
+    assert memo[TOKENS] == expected
+    points = plain.ring_with(expected)
+    assert all(ring[slot] == plain.key_lookup(slot, points) for slot in range(0, SLOTS, 997))
+
+
+@given(some_tokens, st.integers(1, 3))
+def test_new_channels_take_from_all_others_and_nothing_else_moves(tokens: list[int], more: int) -> None:
+    before, channels = token_ring(tokens), len(tokens) + more
+    gone = {d for d, count in enumerate(tokens) if not count}
+    after, _ = Halving().next_ring({TOKENS: tokens}, channels, gone)
+    moved = before != after
+    assert set(after[moved].tolist()) <= set(range(len(tokens), channels))
+    assert np.unique(after[after >= len(tokens)]).size > 0
+
+
+@given(some_tokens.filter(lambda tokens: sum(map(bool, tokens)) > 1))
+def test_of_a_channel_that_leaves_only_its_own_keys_move(tokens: list[int]) -> None:
+    leaver = next(d for d, count in enumerate(tokens) if count)
+    closed = {d for d, count in enumerate(tokens) if not count} | {leaver}
+    before = token_ring(tokens)
+    after, _ = Doubling().next_ring({TOKENS: tokens}, len(tokens), closed)
+    assert set(before[before != after].tolist()) == {leaver}
+
+
+@pytest.mark.parametrize("method", START)
+def test_a_new_channel_is_claimed_for_before_the_trigger_looks_at_the_loads(method: str) -> None:
+    """Through `decide`, with the ring and the memo that a pipeline builds on: the tokens of the others are those of the last plan."""
+    planner = token_planner(method)
+    tokens = [8, 4, 4]
+    active = PartitionFunction(
+        version=7, channels=3, slots=token_ring(tokens), key_type="long", memo={TOKENS: tokens, "ring_of": method}
+    )
+    slots = np.arange(0, SLOTS, 64, dtype=np.int32)
+    column = np.ones(len(slots))
+    request = Request(
+        stats=KeyStats(np.arange(len(slots)), slots, column, column, column),
+        current=active.slots[slots],
+        ring=ring_to_build_on(planner, active, active.slots, 4, ()),
+        capacity=np.ones(4),
+    )
+    plan = decide(make_planner(method, {"tau": 1000.0}), request, active)
+    assert plan.decision is Decision.APPLY
+    assert plan.function.memo == {TOKENS: [8, 4, 4, 4], "ring_of": method}
+    assert np.array_equal(plan.function.slots, token_ring([8, 4, 4, 4]))
+    assert set(plan.moved_to.tolist()) == {3}
+    case = plain.Case(slots.tolist(), column.tolist(), [8, 4, 4, 4], [1.0] * 4, method)
+    told = decide(planner, request, active)
+    assert told.function.memo[TOKENS] == plain.plan(case)[1]
+
+
+def test_a_channel_that_is_opened_again_claims_tokens_too() -> None:
+    tokens = [16, 0, 4]
+    request = replace(asked(list(range(0, SLOTS, 64)), [1.0] * (SLOTS // 64), tokens), excluded=None)
+    assert Halving(tau=1000.0).propose(request).memo[TOKENS] == [16, 8, 4]
+
+
+def test_a_claim_that_max_bytes_holds_back_keeps_its_own_tokens() -> None:
+    tokens = [8, 8, 8]
+    active = PartitionFunction(
+        version=1, channels=3, slots=token_ring(tokens), key_type="long", memo={TOKENS: tokens, "ring_of": "halving"}
+    )
+    slots = list(range(0, SLOTS, 512))
+    request = replace(
+        asked(slots, [1.0] * len(slots), tokens),
+        ring=ring_to_build_on(Halving(), active, active.slots, 4, ()),
+        capacity=np.ones(4),
+        limits=Limits(max_bytes=2.0),
+    )
+    plan = decide(Halving(), request, active, guard=False)
+    assert plan.decision is Decision.APPLY
+    assert plan.function.memo == {TOKENS: plan.function.memo[TOKENS], "ring_of": "halving"}
+    assert np.array_equal(plan.function.slots, token_ring(plan.function.memo[TOKENS]))
+    assert plan.moved_bytes <= 2
+
+
+@pytest.mark.parametrize("method", START)
+def test_after_the_plan_of_another_planner_the_ring_starts_anew(method: str) -> None:
+    active = PartitionFunction(
+        version=1, channels=3, slots=token_ring([8, 8, 8]), memo={TOKENS: [8, 8, 8], "ring_of": "another"}
+    )
+    ring = ring_to_build_on(token_planner(method), active, active.slots, 4, {1})
+    assert np.array_equal(ring, token_planner(method).first_ring(4, {1}))
+    assert not (ring == 1).any()
 
 
 @given(st.lists(st.integers(0, 100), min_size=1, max_size=8))

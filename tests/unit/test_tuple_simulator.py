@@ -204,21 +204,26 @@ def test_the_command_takes_recorded_and_drifting_streams(tmp_path: Path, capsys:
     assert "drift f=0.5" in capsys.readouterr().out
 
 
-def test_the_command_runs_consistent_grouping_by_the_papers_rule_if_asked_to(
+def test_the_command_runs_consistent_grouping_by_the_papers_rule_and_with_its_signals_if_asked_to(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     words = "--tuples 40000 --keys 300 --channels 6 --cluster 2x5 --slot 400 --alpha 40 --schemes CG"
     lines = []
-    for more in ([], ["--no-settle"]):
+    for more in ([], ["--no-settle"], ["--no-settle", "--piggyback"]):
         assert main([*words.split(), *more]) == 0
         (line,) = (line for line in capsys.readouterr().out.splitlines() if line.strip().startswith("CG"))
         lines.append(line.split()[1:3])
-    assert lines[0] != lines[1]
+    assert lines[0] != lines[1] != lines[2]
 
 
 @pytest.mark.parametrize(
     ("words", "says"),
-    [("--schemes XG", "there is no scheme"), ("--cluster 3", "written like 3x5"), ("--parquet nowhere", "cannot read")],
+    [
+        ("--schemes XG", "there is no scheme"),
+        ("--schemes CG --piggyback", "settle = False"),
+        ("--cluster 3", "written like 3x5"),
+        ("--parquet nowhere", "cannot read"),
+    ],
 )
 def test_the_command_says_what_is_wrong(words: str, says: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--tuples", "100", "--keys", "10", *words.split()]) == 1

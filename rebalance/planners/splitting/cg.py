@@ -13,15 +13,19 @@ channel is within one virtual worker of α*(d) = α N cap(d)/Σ cap, if all α*(
 Without, it may stop anywhere inside the band between `idle` and `busy`, and where somebody is idle but nobody busy.
 
 Departures: see `spread`. The paper moves no state; here the keys of a virtual worker take theirs along, so the one with least state moves. Channels that
-ask in the same interval queue by number. Utilisation is relative (its mean is 0.8, see `measure.relative_utilisation`); where nothing was measured,
-load per capacity stands in for it. The owner of each virtual worker is read from the ring, the queues from the memo.
+ask in the same interval queue by number. The owner of each virtual worker is read from the ring, the queues from the memo.
+
+Utilisation is what the paper's thresholds mean: the share of the interval's length that a channel was at work. A batch that takes 20 s of its hour
+leaves every channel idle, so by the paper's rule nothing moves: no channel is behind. But a batch is ready when its slowest channel is, and
+`settle` compares the channels with each other, however idle they are. Where nothing was measured, load per capacity stands in, scaled to a mean of
+0.8 (`measure.relative_utilisation`): of what a channel can take nothing is known then, so the mean counts as normal.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -64,6 +68,12 @@ class CG(Bounded):
             )
         owners = np.array([d for d in range(channels) if d not in excluded], dtype=np.int32)
         return ring_of(owners[np.arange(workers) % len(owners)])
+
+    def next_ring(
+        self, memo: Mapping[str, Any], channels: int, excluded: Collection[int]
+    ) -> tuple[Ints, Mapping[str, Any]]:
+        """Dealt out again, for there are α · N of them."""
+        return self.first_ring(channels, excluded), {}
 
     def propose(self, request: Request) -> Proposal:
         """Pair busy and idle channels, then let the heavy keys spill."""

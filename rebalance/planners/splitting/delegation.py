@@ -13,6 +13,8 @@ follows from utilisation alone. With it
 - a channel also asks when e is above 1 or below -1, whatever the thresholds say;
 - the thresholds count only where one virtual worker less (more) would bring the channel nearer, e > 1/2 (e < -1/2). Utilisation whose mean is
   not between the thresholds would make a channel with too few ask for fewer, and one between two numbers go to and fro;
+- a threshold that all channels are beyond tells none from another and does not count: where all are idle only |e| > 1 asks. That is the rule in a
+  batch, whose work takes seconds of its hour; for noise of half a virtual worker nothing then moves;
 - who still waits while the other queue is empty is answered, in order, by the channel with which e(giver) - e(taker) is largest, if that is more
   than 1, among those that are not in a pair of this slot yet and do not ask for the same (they would only pass virtual workers round).
 
@@ -66,7 +68,7 @@ class Rule:
     ) -> Pairing:
         """Queue up and pair off. A channel that has no part in it has a utilisation of NaN."""
         off, gives = excess(utilisation, held), held > self.keep
-        fewer, more = self._asks(utilisation, off)
+        fewer, more = self._asks(utilisation, off, held)
         giving, taking = queue(giving, fewer & gives), queue(taking, more)
         pairs = list(zip(giving, taking, strict=False))
         if self.settle:
@@ -78,12 +80,15 @@ class Rule:
         served = {d for pair in pairs for d in pair}
         return Pairing(pairs, [d for d in giving if d not in served], [d for d in taking if d not in served])
 
-    def _asks(self, utilisation: Floats, off: Floats) -> tuple[Mask, Mask]:
+    def _asks(self, utilisation: Floats, off: Floats, held: Indices) -> tuple[Mask, Mask]:
         """Who asks for fewer, and who for more."""
         busy, idle = utilisation > self.busy, utilisation < self.idle
         if not self.settle:
             return busy, idle
         one, half = 1 + TOLERANCE, 0.5 + TOLERANCE
+        shows = np.isfinite(utilisation) & (held > 0)
+        busy &= not busy[shows].all()
+        idle &= ~shows | (not idle[shows].all())  # who holds none is to be given one in any case
         return (off > one) | (busy & (off > half)), (off < -one) | (idle & (off < -half))
 
 

@@ -17,8 +17,10 @@ paper's own, mergeable operators only).
 Ours, beyond the paper:
 
 - Q is the cost of the interval, not a queue length, divided by the channel's capacity. Ties go to the smaller channel.
-- Every key goes where the ring says. Pinned keys stay, by a route; excluded channels own no token. When the channels
-  change, the ring starts again from the tokens of the first day.
+- Every key goes where the ring says. Pinned keys stay, by a route; excluded channels own no token.
+- A new channel claims tokens, as the paper says of new reducers (section 7), before the trigger looks at the loads. How many, it leaves
+  open; nodes begin with equal numbers (4.2), so here it is the power of two nearest to the mean of the channels that are there. Before
+  the trigger keys move to the new channel only. A channel that goes gives its tokens up, and only its keys move.
 - A channel has at most `MOST_TOKENS`: beyond that a token no longer owns a slot of its own and doubling only costs time.
 
 Cost: one pass over the keys, then O(tokens · log tokens + slots) per round.
@@ -27,10 +29,10 @@ Cost: one pass over the keys, then O(tokens · log tokens + slots) per round.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -80,11 +82,18 @@ class TokenRing(ABC):
 
     def first_ring(self, channels: int, excluded: Collection[int]) -> Ints:
         """Every open channel with the tokens it starts with."""
-        return token_ring(self._first_counts(channels, excluded))
+        return token_ring(self._counts({}, channels, excluded))
+
+    def next_ring(
+        self, memo: Mapping[str, Any], channels: int, excluded: Collection[int]
+    ) -> tuple[Ints, Mapping[str, Any]]:
+        """Those who stay keep their tokens, newcomers claim some."""
+        counts = self._counts(memo, channels, excluded)
+        return token_ring(counts), {TOKENS: list(counts)} if TOKENS in memo else {}
 
     def propose(self, request: Request) -> Proposal:
         """Rounds of the trigger on the interval's loads, then every key where the last ring sends it."""
-        counts = self._counts(request)
+        counts = self._counts(request.memo, request.channels, np.flatnonzero(~request.open).tolist())
         ring = token_ring(counts)
         loads = Loads(request)
         done = [0] * request.channels
@@ -107,15 +116,25 @@ class TokenRing(ABC):
             notes=tuple(notes),
         )
 
-    def _counts(self, request: Request) -> tuple[int, ...]:
-        """The tokens the active ring was made of, or those of the first day when other channels are open now."""
-        kept = tuple(request.memo.get(TOKENS, ()))
-        if [count > 0 for count in kept] == request.open.tolist():
-            return kept
-        return self._first_counts(request.channels, np.flatnonzero(~request.open).tolist())
+    def _counts(self, memo: Mapping[str, Any], channels: int, excluded: Collection[int]) -> tuple[int, ...]:
+        """Tokens of each channel: what it has by the memo, none if it is closed, what it claims or starts with if it is new."""
+        known = list(memo.get(TOKENS, ()))[:channels]
+        kept = [0 if d in excluded else count for d, count in enumerate(known)] + [0] * (channels - len(known))
+        new = claimed(kept) if any(kept) else self.start
+        return tuple(0 if d in excluded else count or new for d, count in enumerate(kept))
 
-    def _first_counts(self, channels: int, excluded: Collection[int]) -> tuple[int, ...]:
-        return tuple(0 if channel in excluded else self.start for channel in range(channels))
+
+def claimed(counts: Sequence[int]) -> int:
+    """Tokens a new channel claims: the power of two nearest, by ratio, to the mean of those who have any.
+
+    >>> claimed([64, 64, 32, 64]), claimed([1, 2, 2, 0])
+    (64, 2)
+    """
+    there = [count for count in counts if count]
+    power = 1
+    while 2 * (power * len(there)) ** 2 < sum(there) ** 2:  # in whole numbers: the mean is above √2 · power
+        power *= 2
+    return power
 
 
 class Loads:
