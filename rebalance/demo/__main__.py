@@ -25,14 +25,14 @@ from rebalance.pipeline.file import Pipeline, load_pipeline
 from rebalance.pipeline.intervals import Interval
 from rebalance.storage.history import IntervalRecord, read_history
 from rebalance.storage.reader import open_tables
-from rebalance.view.compare import compare_planners, comparison_table
+from rebalance.view.compare import best_readj, compare_planners, comparison_table
 from rebalance.view.pictures import draw_loads
 
 PROJECT = Path(__file__).resolve().parents[2]
 FOLDER = PROJECT / ".local" / "demo"
 PIPELINE = PROJECT / "dags" / "pipelines" / "demo.toml"
-#: Planners whose plans are put beside the pipeline's own.
-OTHERS = ("mixed", "scan", "redist", "readj")
+#: Planners whose plans are put beside the pipeline's own; then comes readj by the best of several σ.
+OTHERS = ("mixed", "scan", "redist")
 
 
 def main() -> int:
@@ -138,6 +138,7 @@ def _on_the_clock(
 def _other_planners(console: Console, pipeline: Pipeline, interval: Interval) -> None:
     own = pipeline.planning.planner
     plans = compare_planners(pipeline, interval, [own, *(name for name in OTHERS if name != own)])
+    plans.append(best_readj(pipeline, interval))
     title = f"What other planners would have done with interval {interval.id}, beside the pipeline's own, {own}"
     console.print(comparison_table(plans, title))
 

@@ -10,7 +10,9 @@ from rebalance.documents.planned import moves_of, plan_of
 from rebalance.documents.words import bytes_in_words, percent, several
 from rebalance.errors import RebalanceError
 from rebalance.pipeline.file import Pipeline
+from rebalance.planners.registry import PLANNERS
 from rebalance.planning.exact import clearly_less
+from rebalance.planning.interface import works_towards_theta_max
 from rebalance.storage import control
 from rebalance.storage.plans import plans_of
 
@@ -71,12 +73,20 @@ def _considered(pipeline: Pipeline, row: dict[str, Any], plan: Document) -> Iter
 def _seen(root: str, row: dict[str, Any]) -> Iterator[str]:
     counted = control.rows(root, "interval_stats", columns=["rows", "keys"], interval_id=row["interval_id"])
     size = f"{several(counted[-1]['rows'], 'row')} of {several(counted[-1]['keys'], 'key')}" if counted else "its keys"
-    beyond = clearly_less(row["theta_max"], row["theta_before"])
     yield (
         f"On the statistics of {row['interval_id']} ({size}) under function v{row['base_function']}, the channel furthest from its fair load "
         f"was {percent(row['theta_before'])} off and the fullest had {row['skewness_before']:.3f} times its own; θ_max is "
-        f"{percent(row['theta_max'])}, so that a better function was {'looked for' if beyond else 'not needed for the balance'}."
+        f"{percent(row['theta_max'])}, {_asked(row)}."
     )
+
+
+def _asked(row: dict[str, Any]) -> str:
+    """What followed from θ_max."""
+    planner = PLANNERS.get(row["planner"])
+    if planner and not works_towards_theta_max(planner):
+        return f"but {row['planner']} is asked and judged by measures of its own"
+    beyond = clearly_less(row["theta_max"], row["theta_before"])
+    return f"so that a better function was {'looked for' if beyond else 'not needed for the balance'}"
 
 
 def _limits(pipeline: Pipeline, row: dict[str, Any]) -> Iterator[str]:

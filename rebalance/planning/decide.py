@@ -41,9 +41,10 @@ def decide(planner: Planner, request: Request, active: PartitionFunction, *, gua
         and not judges_itself
         and before.routes <= limits.max_routes
         and not _stranded(request, request.current, request.splits)
-        and (reason := _balanced(planner, request, before))
     ):
-        return _kept(planner, request, active, before, reason)
+        own = _own_balance(planner, request, request.current)
+        if reason := _balanced(planner, request, before, own):
+            return _kept(planner, request, active, before, own, reason)
     started = time.perf_counter()
     proposal = planner.propose(request)
     seconds = time.perf_counter() - started
@@ -54,11 +55,15 @@ def decide(planner: Planner, request: Request, active: PartitionFunction, *, gua
     return judge.plan(hold(request, proposal), seconds)
 
 
-def _balanced(planner: Planner, request: Request, before: Measure) -> str:
+def _own_balance(planner: Planner, request: Request, channel: Ints) -> Balance | None:
+    """An assignment as a planner with an aim of its own sees it."""
+    return planner.balance(request, channel) if isinstance(planner, Aiming) else None
+
+
+def _balanced(planner: Planner, request: Request, before: Measure, own: Balance | None) -> str:
     """Why nothing needs to be asked; nothing if it does."""
-    if isinstance(planner, Aiming):
-        balance = planner.balance(request, request.current)
-        return f"within the aim of {planner.name}: {balance.told}" if balance.within else ""
+    if own:
+        return f"within the aim of {planner.name}: {own.brief}" if own.within else ""
     theta_max = request.limits.theta_max
     if clearly_less(theta_max, before.theta):
         return ""
@@ -163,7 +168,7 @@ class _Judge:
         moved = np.flatnonzero(proposal.channel != request.current)
         moved_bytes = float(request.stats.state[moved].sum())
         guarded = self.guard and not self._asked_for(proposal, after)
-        own = self._own(proposal)
+        own = self._own(proposal.channel)
         if self._same(function, after, len(moved), guarded):
             decision, reason = (
                 Decision.KEEP,
@@ -185,19 +190,17 @@ class _Judge:
             moved_to=proposal.channel[moved],
             moved_bytes=moved_bytes,
             moved_share=moved_bytes / max(float(request.stats.state.sum()), 1.0),
-            notes=(*proposal.notes, *([own[1].told] if own else [])),
+            notes=(*proposal.notes, *([f"before: {own[0].told}", f"planned: {own[1].told}"] if own else [])),
             seconds=seconds,
             theta_max=request.limits.theta_max,
             bound=certified.bytes,
             bound_theta=certified.theta,
         )
 
-    def _own(self, proposal: Proposal) -> tuple[Balance, Balance] | None:
+    def _own(self, channel: Ints) -> tuple[Balance, Balance] | None:
         """Before and after as a planner with an aim of its own sees it."""
-        if not isinstance(self.planner, Aiming):
-            return None
-        before = self.planner.balance(self.request, self.request.current)
-        return before, self.planner.balance(self.request, proposal.channel)
+        before, after = (_own_balance(self.planner, self.request, c) for c in (self.request.current, channel))
+        return (before, after) if before and after else None
 
     def _asked_for(self, proposal: Proposal, after: Measure) -> bool:
         """Whether it is asked for, whatever the balance: to empty a channel, to bring the table within its limit, to make keys whole."""
@@ -226,7 +229,7 @@ class _Judge:
         elif limits.max_bytes is not None and clearly_less(limits.max_bytes, moved_bytes):
             refused = f"{effect}, but it moves {moved_bytes:,.0f} bytes and max_bytes is {limits.max_bytes:,.0f}"
         elif guarded and own and _further_off(*own, moved):
-            refused = f"it would not balance better: {own[0].told} → {own[1].told}"
+            refused = f"it would not balance better: {own[0].brief} → {own[1].brief}"
         elif guarded and not own and _worse(before, after, moved):
             refused = f"it would not balance better: {effect}, largest θ {before.theta:.3f} → {after.theta:.3f}"
         if refused:
@@ -263,7 +266,9 @@ def _no_better(before: Measure, after: Measure) -> bool:
     return not (clearly_less(after.theta, before.theta) or clearly_less(after.skewness, before.skewness))
 
 
-def _kept(planner: Planner, request: Request, active: PartitionFunction, before: Measure, reason: str) -> Plan:
+def _kept(
+    planner: Planner, request: Request, active: PartitionFunction, before: Measure, own: Balance | None, reason: str
+) -> Plan:
     none: Ints = np.empty(0, dtype=np.int32)
     return Plan(
         decision=Decision.KEEP,
@@ -277,5 +282,6 @@ def _kept(planner: Planner, request: Request, active: PartitionFunction, before:
         moved_to=none,
         moved_bytes=0.0,
         moved_share=0.0,
+        notes=(f"as it is: {own.told}",) if own else (),
         theta_max=request.limits.theta_max,
     )

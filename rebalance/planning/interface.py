@@ -49,7 +49,8 @@ class Balance(NamedTuple):
     within: bool
     #: How far off it is; less is better, the first number first.
     off: tuple[float, ...]
-    #: The same in words, with what the assignment costs.
+    #: How even it is, in a few words; then all measures, with what the assignment costs. No "; " in it: that parts a plan's notes.
+    brief: str
     told: str
 
 
@@ -60,6 +61,11 @@ class Aiming(Planner, Protocol):
     def balance(self, request: Request, channel: Ints) -> Balance:
         """What an assignment is worth to it."""
         ...
+
+
+def works_towards_theta_max(planner: type[Planner]) -> bool:
+    """Whether it is asked where a θ is beyond θ_max, and not by an aim of its own or at every interval."""
+    return not hasattr(planner, "balance") and not getattr(planner, "judges_itself", False)
 
 
 @runtime_checkable

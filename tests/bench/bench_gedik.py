@@ -21,6 +21,7 @@ import numpy as np
 
 from rebalance.partition import SLOTS, channels_at, consistent_ring
 from rebalance.partition.ring import channel_points
+from rebalance.planners.baselines.consistent import hashed
 from rebalance.planners.gedik.readj import Readj
 from rebalance.planners.gedik.readj_search import Search
 from rebalance.planners.registry import make_planner
@@ -138,10 +139,9 @@ def plain_search(case: gedik.Case) -> Any:
 
 def our_search(request: Request) -> Any:
     """The steps of readj, by key."""
-    planner, open_channels = Readj(**ALL), np.arange(request.channels, dtype=np.int32)
-    stays = ~request.movable
-    tracked, _ = planner.tracked(request, request.home, stays, open_channels, 0)
-    search = Search(planner.problem(request, request.home, stays, open_channels, tracked), planner.c)
+    planner, by_hash = Readj(**ALL), hashed(request, request.ring)
+    tracked, _ = planner.tracked(request, by_hash)
+    search = Search(planner.problem(request, by_hash.channel, tracked), planner.c)
     while step := search.best_step():
         search.take(step)
         yield int(tracked[step.d1]), int(tracked[step.d2]) if step.d2 >= 0 else -1, step.i, step.j

@@ -100,16 +100,19 @@ def tracked(case: Case) -> list[int]:
     return [d for d in ranked if d in case.stays or d in free]
 
 
-# Penalties and utilities: equations 18 to 20, section 4.3
+# Penalties and utilities: equations 18 to 20, section 4.3; the objective of section 3.4: equations 9 to 13
 
 
 class Table:
-    """A partially built explicit table: loads and moved state of what is placed."""
+    """A partially built explicit table: loads and moved state of what is placed; for BTM also of all keys that no table places."""
 
     def __init__(self, case: Case) -> None:
         self.case = case
         self.varying = [k for k in range(3) if case.resources[k] != "C"]
         self.different = [2] if all(case.resources[k] == "L" for k in self.varying) else self.varying
+        self.objective = case.utility == "BTM"
+        if self.objective:
+            self.varying = self.different = [0, 1, 2]
         self.keys = tracked(case)
         self.place: dict[int, int] = {}
         self.load = {k: dict.fromkeys(case.channels, 0.0) for k in self.varying}
@@ -117,11 +120,25 @@ class Table:
         leaving = [
             d for d in case.keys if d not in self.keys and d not in case.stays and case.current[d] != case.home[d]
         ]
+        gone = [d for d in self.keys if case.current[d] not in case.channels]
+        self.bytes = sum(case.state[d] for d in [*leaving, *gone])
+        if self.objective:
+            self.count_all(leaving)
+            return
         # Equation 18: D_o were tracked and are no more, D_a were or are.
         self.moved = sum(case.beta(0, d) for d in case.tracked_before - set(self.keys) if d in leaving)
         self.ideal = sum(case.beta(0, d) for d in case.tracked_before | set(self.keys)) / max(case.n, 1)
-        gone = [d for d in self.keys if case.current[d] not in case.channels]
-        self.bytes = sum(case.state[d] for d in [*leaving, *gone])
+
+    def count_all(self, leaving: list[int]) -> None:
+        """Equations 9, 10 and 12, and the loads of 1, 3 and 5, of the keys that are not tracked."""
+        case = self.case
+        self.moved = sum(case.beta(0, d) for d in leaving)
+        self.ideal = sum(case.beta(0, d) for d in case.keys) / case.n
+        for d in case.keys:
+            i = case.current[d] if d in case.stays else case.home[d]
+            if d not in self.keys and i in case.channels:
+                for k in range(3):
+                    self.load[k][i] += case.beta(k, d) / case.capacity[i]
 
     def old(self, d: int) -> int:
         """p_old(d), or -1 if that channel is not there any more."""
@@ -146,7 +163,9 @@ class Table:
             self.bytes -= self.case.state[d] if self.old(d) >= 0 else 0
 
     def rho(self) -> float:
-        """Equations 19 and 20."""
+        """Equations 19 and 20, or 11."""
+        if self.objective:
+            return self.b()
         product = 1.0
         for k in self.different:
             loads = self.load[k].values()
@@ -156,12 +175,21 @@ class Table:
         # The geometric mean of equal numbers is that number.
         return {1: product, 2: sqrt(product), 3: float(np.cbrt(product))}[len(self.different)]
 
+    def b(self) -> float:
+        """Equations 2, 4, 6 and 11; a channel with nothing counts as one with the tolerance's share of the mean."""
+        product = 1.0
+        for k in range(3):
+            loads = self.load[k].values()
+            most, least = max(loads), max(min(loads), TOLERANCE * sum(loads) / self.case.n)
+            product *= (most / least if most > 0 else 1.0) / self.case.alpha
+        return float(np.cbrt(product))
+
     def gamma(self) -> float:
-        """Equation 18."""
+        """Equation 18, or 12."""
         return self.moved / self.ideal if self.ideal > 0 else 0.0
 
     def utility(self) -> float:
-        """Section 4.3."""
+        """Section 4.3, or equation 13."""
         rho, gamma = self.rho(), self.gamma()
         if self.case.utility == "A":
             return rho
@@ -169,7 +197,7 @@ class Table:
             return rho + gamma
         if self.case.utility == "APLM":
             return rho + float(np.log1p(gamma))
-        if self.case.utility == "ATM":
+        if self.case.utility in ("ATM", "BTM"):
             return rho * (1 + gamma)
         return rho * (1 + float(np.log1p(gamma)))
 

@@ -12,6 +12,7 @@ import pytest
 from polars.testing import assert_frame_equal
 from pyspark.sql import SparkSession
 
+from rebalance.documents.plan import plan_document
 from rebalance.pipeline.file import Pipeline
 from rebalance.steps.process_batch import process_batch
 from rebalance.steps.run import run_intervals
@@ -20,7 +21,7 @@ from rebalance.storage.epochs import load_function
 from rebalance.storage.history import read_history
 from rebalance.storage.reader import open_tables
 from rebalance.storage.statistics import loads_under
-from tests.support.budget import cases
+from tests.support.budget import cases, is_long
 from tests.support.world import WINDOWED_SUM, expected_matches, first_interval, make_world, stored, stored_results
 
 #: Enough for a skew that changes; an interval of few events costs little more than one of none.
@@ -39,6 +40,9 @@ cores = 4
 ghz = 2.0
 memory = 16
 """
+#: Planners that keep keys whole: of each family in every run, all of them in a long one.
+WHOLE = ["mixed", "redist", "readj", "frugal"]
+WHOLE += ["scan", "llfd", "mintable", "minmig", "mixedbf"] if is_long() else []
 EAGER = "[planning.parameters]\ntau = 0.01\n"
 pytestmark = pytest.mark.usefixtures("few_rows")
 
@@ -66,7 +70,16 @@ def check_what_was_planned_was_reached(pipeline: Pipeline) -> None:
         assert batch["tuples"] == loads_under(function, stats, "tuples").tolist()
 
 
-@pytest.mark.parametrize("planner", ["mixed", "redist", "readj", "frugal"])
+def check_every_plan_tells_the_measures_of_the_paper(pipeline: Pipeline) -> None:
+    for plan in control.rows(pipeline.tables, "plans"):
+        told = [note for note in plan["notes"].split("; ") if note.startswith(("before: ", "planned: ", "as it is: "))]
+        assert len(told) == (1 if told[0].startswith("as it is") else 2)
+        assert all(figure in note for note in told for figure in ("r_s ", "b_s ", ", b ", ", m ", "b·(1+m) "))
+    explained = plan_document(pipeline)["considered"]
+    assert any(sentence.startswith(("Planned: r_s ", "As it is: r_s ")) for sentence in explained)
+
+
+@pytest.mark.parametrize("planner", WHOLE)
 def test_a_planner_named_in_the_file_moves_state_and_keeps_results(
     spark: SparkSession, tmp_path: Path, intervals: int, planner: str
 ) -> None:
@@ -78,6 +91,8 @@ def test_a_planner_named_in_the_file_moves_state_and_keeps_results(
     assert any(record.applied and record.moved_bytes for record in records)
     check_what_was_planned_was_reached(pipeline)
     check_state_is_where_the_function_says(pipeline)
+    if planner in ("scan", "redist", "readj"):
+        check_every_plan_tells_the_measures_of_the_paper(pipeline)
     for number in range(intervals):
         interval = first_interval(pipeline).shifted(number)
         assert_frame_equal(stored_results(pipeline, interval), expected_matches(pipeline, interval), check_dtypes=False)

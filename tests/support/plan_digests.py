@@ -31,9 +31,9 @@ SLOW = ("frugal", "hybrid")
 #: Parameters beyond the defaults, where they lead through other arithmetic.
 VARIANTS = {
     "mixed": [{}, {"r": 3}],
-    "readj": [{}, {"utility": "A", "resources": "LML"}, {"utility": "ATLM", "resources": "LML"}],
-    "redist": [{}, {"utility": "APLM", "resources": "MQL"}],
-    "scan": [{}, {"utility": "ATLM", "resources": "QQL"}],
+    "readj": [{}, {"utility": "A", "resources": "LML"}, {"utility": "ATLM", "resources": "LML"}, {"utility": "BTM"}],
+    "redist": [{}, {"utility": "APLM", "resources": "MQL"}, {"utility": "BTM", "resources": "MML"}],
+    "scan": [{}, {"utility": "ATLM", "resources": "QQL"}, {"utility": "BTM", "resources": "MQL"}],
 }
 
 

@@ -95,6 +95,13 @@ def test_a_dry_run_shows_the_plan_and_writes_nothing(pipeline: Pipeline, capsys:
     assert not control.exists(pipeline.tables, "plans")
 
 
+def test_a_dry_run_of_scan_shows_the_measures_it_is_judged_by(
+    pipeline: Pipeline, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = run(capsys, "plan", str(pipeline.file), "--dry-run", "--planner", "scan")
+    assert all(figure in said for figure in ("r_s ", "b_s ", ", b ", ", m ", "b·(1+m) "))
+
+
 def test_a_dry_run_can_try_another_planner_and_limit(pipeline: Pipeline, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(capsys, "plan", str(pipeline.file), "--dry-run", "--planner", "keep").startswith("keep by keep")
     assert "within θ_max" in run(capsys, "plan", str(pipeline.file), "--dry-run", "--theta-max", "9")

@@ -13,15 +13,17 @@ from rebalance.documents.over_time import pipeline_over_time
 from rebalance.documents.overview import card
 from rebalance.documents.plan import plan_document
 from rebalance.documents.tables import tables_document
-from rebalance.documents.trial import known_planners, try_plan
+from rebalance.documents.trial import known_planners, newest_counted, try_plan, with_knobs
 from rebalance.errors import ConfigError, RebalanceError
 from rebalance.partition import PartitionFunction, Share
 from rebalance.pipeline.file import Pipeline, load_pipeline
 from rebalance.planners.registry import PLANNERS
+from rebalance.steps.make_plan import plan_for
 from rebalance.storage import control
 from rebalance.storage.approvals import answer, pending
 from rebalance.storage.epochs import current_epoch, in_force, load_function, publish, store_function
 from rebalance.storage.history import max_over_mean
+from rebalance.storage.plans import plan_id_of, store_moves, store_plan
 
 NEWEST = "20260101T1100Z"
 
@@ -127,6 +129,24 @@ def test_a_plan_says_what_became_of_it(own: Pipeline) -> None:
     carried_out = interval_document(own, NEWEST)["plan"]
     assert (carried_out["applied"], carried_out["answer"]["answer"]) == (True, "approve")
     assert plan_document(own)["considered"][-1] == "It was carried out."
+
+
+@pytest.mark.parametrize("planner", ["scan", "redist", "readj"])
+def test_a_plan_by_measures_of_its_own_is_explained_by_these_measures_and_not_by_theta_max(
+    own: Pipeline, planner: str
+) -> None:
+    function = load_function(own.tables, plan_document(own)["base_function"])
+    request, plan = plan_for(with_knobs(own, planner=planner), newest_counted(own), function)
+    store_moves(own.tables, NEWEST, plan_id_of(NEWEST, function.version), request=request, plan=plan)
+    store_plan(own.tables, NEWEST, function.version, plan, function_version=function.version)
+    explained = plan_document(own)
+    assert explained["notes"] == list(plan.notes)
+    assert [note.split(" ")[:2] for note in explained["notes"][-2:]] == [["before:", "r_s"], ["planned:", "r_s"]]
+    considered = explained["considered"]
+    assert considered[0].endswith(f"θ_max is 8.0 %, but {planner} is asked and judged by measures of its own.")
+    assert any(sentence.startswith("Before: r_s ") and ", b·(1+m) " in sentence for sentence in considered)
+    tried = try_plan(own, planner=planner)["plans"][-1]
+    assert [note.split(":")[0] for note in tried["notes"][-2:]] == ["before", "planned"]
 
 
 def test_what_was_asked_for_and_is_not_there_is_said_with_what_is(written: Pipeline) -> None:

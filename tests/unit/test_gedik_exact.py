@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from random import Random
 
 import numpy as np
@@ -104,10 +105,19 @@ def test_a_thousand_small_cases_are_placed_as_the_plain_transcription_places_the
         assert planned(name, case) == FAMILY[name](case), f"seed {seed}: {case}"
 
 
+@pytest.mark.parametrize("name", FAMILY)
+def test_by_the_objective_of_equation_13_they_are_placed_as_the_plain_transcription_places_them(name: str) -> None:
+    for seed in range(cases(300, long=4000)):
+        case = replace(any_case(Random(seed)), utility="BTM")
+        assert planned(name, case) == FAMILY[name](case), f"seed {seed}: {case}"
+
+
+@pytest.mark.parametrize("utility", ["", "BTM"], ids=["any utility", "the objective of equation 13"])
 @pytest.mark.parametrize(("name", "number"), [("scan", 60), ("redist", 20), ("readj", 4)])
-def test_larger_cases_are_placed_as_the_plain_transcription_places_them(name: str, number: int) -> None:
+def test_larger_cases_are_placed_as_the_plain_transcription_places_them(name: str, number: int, utility: str) -> None:
     for seed in range(number):
         case = larger_case(Random(seed))
+        case = replace(case, utility=utility or case.utility)
         assert planned(name, case) == FAMILY[name](case), f"seed {seed}: {case}"
 
 

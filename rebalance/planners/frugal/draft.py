@@ -10,7 +10,7 @@ from rebalance.planners.frugal.prices import Prices
 from rebalance.planners.frugal.task import Task
 from rebalance.planners.frugal.work import Work
 from rebalance.planning.exact import total
-from rebalance.planning.heaviest import heaviest
+from rebalance.planning.heaviest import ascending, heaviest
 from rebalance.planning.model import Floats, Indices, Ints
 
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ def _by_price(draft: Draft, d: int) -> tuple[Indices, Floats]:
     if not len(heavy):
         return keys, prices
     prices[heavy] += [kernel.host(draft, k)[1] for k in keys[heavy]]
-    ranked = np.argsort(prices / draft.cost[keys], kind="stable")
+    ranked = ascending(prices / draft.cost[keys])
     ranked = ranked[np.isfinite(prices[ranked])]
     return keys[ranked], prices[ranked]
 

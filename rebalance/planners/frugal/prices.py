@@ -8,7 +8,7 @@ import numpy as np
 
 from rebalance.planners.frugal.task import Task
 from rebalance.planning.exact import total
-from rebalance.planning.heaviest import heaviest
+from rebalance.planning.heaviest import ascending, heaviest
 from rebalance.planning.model import Floats, Indices, Ints, Mask
 
 #: One key in so many is always on the shortlist for its weight.
@@ -64,7 +64,7 @@ def prices_of(task: Task, route: float, retire: float | None = None) -> Prices:
     """Retire what has less state than a route is worth, or than `retire`, price the rest and sort it."""
     tags = _tags_of(task, route, route if retire is None else retire)
     keys = np.flatnonzero(tags.sheddable(task.cost)).astype(np.int32)
-    keys = keys[np.argsort(tags.price[keys] / task.cost[keys], kind="stable")]
+    keys = keys[ascending(tags.price[keys] / task.cost[keys])]
     where = tags.channel[keys].astype(np.int16 if len(task.high) < 1 << 15 else np.int32)
     keys = keys[np.argsort(where, kind="stable")]
     ends = np.searchsorted(tags.channel[keys], np.arange(len(task.high) + 1))

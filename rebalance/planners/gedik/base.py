@@ -10,6 +10,7 @@ The function is a pair: an explicit table for the tracked, frequent keys over a 
 - Penalties (4.2.1): ρ is the geometric mean over the resources of (max - min load) / (θ_k · mean load) of the tracked keys; γ is the
   state β_s(f) that moves over what one channel's fair share of it is.
 - Utilities (4.3), lower is better: A = ρ, APM = ρ + γ, APLM = ρ + ln(1+γ), ATM = ρ·(1+γ), ATLM = ρ·(1 + ln(1+γ)).
+- Objective (3.4), selected like a utility: BTM = b·(1+m), equation 13 itself, over all keys and all three resources.
 
 The planners differ in how they place the tracked keys. All other keys go to h_new.
 
@@ -21,8 +22,11 @@ Readings of the paper where it is open:
   each of them, and the paper counts as many explicit entries for LQL as for LCL.
 - α = 1 allows no imbalance at all, θ = 0; it counts as 1e-6. With less, ρ would be so large that γ is lost in the tolerance.
 
-- A plan is asked for where some r_k is above α_k, and refused where b (equation 11) does not become less; b·(1+m), equation 13, is
-  reported with it. Resources that are constant count in b, as in the paper, but no plan is asked for their sake.
+- A plan is asked for where some r_k is above α_k, and refused where b does not become less. Both leave constant resources out, as ρ
+  does: else a plan that evens out the state could be refused for the number of keys. With BTM the b that must become less is the whole one.
+- BTM while the table is built: the keys whose place is known are those placed so far and the untracked ones, which go where h_new sends
+  them. Of these are b and m, so b is infinite no longer (the paper's reason for ρ), and in the end both are those of equations 11 and 12.
+  A channel with nothing counts as one with the tolerance's share of the mean, so that b stays finite. For readj b takes ρ's place.
 
 Ours, beyond the paper:
 
@@ -49,7 +53,7 @@ import numpy as np
 
 from rebalance.errors import ConfigError
 from rebalance.planners.baselines.consistent import hashed, open_ring
-from rebalance.planners.gedik.metrics import column_of, imbalance, migration
+from rebalance.planners.gedik.metrics import column_of, imbalance, migration, resource_loads
 from rebalance.planners.gedik.table import UTILITIES, Problem
 from rebalance.planning.exact import TOLERANCE, clearly_less, on_grid, total
 from rebalance.planning.interface import TRACKED, Balance
@@ -71,7 +75,7 @@ class Gedik(ABC):
     sigma: float = 0.1
     #: Resource functions of s, c, n: C, L, Q or M (measured) for s and c, L for n.
     resources: str = "LCL"
-    #: U: A, APM, APLM, ATM or ATLM.
+    #: U: A, APM, APLM, ATM or ATLM; or BTM, b·(1+m) of equation 13 over all keys.
     utility: str = "APM"
 
     def __post_init__(self) -> None:
@@ -103,15 +107,24 @@ class Gedik(ABC):
             proposal.channel[tracked] = np.flatnonzero(request.open)[places]
         return replace(proposal, notes=notes, memo={TRACKED: request.stats.keys[np.sort(tracked)].tolist()})
 
+    @property
+    def varying(self) -> list[int]:
+        """The resources that are not constant."""
+        return [k for k in range(3) if self.resources[k] != "C"]
+
+    @property
+    def counted(self) -> list[int]:
+        """The resources whose balance counts."""
+        return [0, 1, 2] if self.utility == "BTM" else self.varying
+
     def balance(self, request: Request, channel: Ints) -> Balance:
         """By the paper's measures, of all keys on open channels."""
         measured = imbalance(request, channel, self.resources, self.alphas)
-        varying = [k for k in range(3) if self.resources[k] != "C"]
-        within = not any(clearly_less(1.0, measured.b_k[k]) for k in varying)
+        within = not any(clearly_less(1.0, measured.b_k[k]) for k in self.varying)
         m = migration(request, channel, self.resources)
-        r, b_k = (", ".join(f"{x:.3g}" for x in values) for values in (measured.r, measured.b_k))
-        told = f"r {r}, b_k {b_k} (s, c, n), b {measured.b:.3g}, m {m:.3g}, b·(1+m) {measured.objective(m):.3g}"
-        return Balance(within, (measured.b, measured.fullest), told)
+        r, b_k = (_listed(name, values) for name, values in (("r", measured.r), ("b", measured.b_k)))
+        told = f"{r}, {b_k}, b {measured.b:.3g}, m {m:.3g}, b·(1+m) {measured.objective(m):.3g}"
+        return Balance(within, measured.of(self.counted), r, told)
 
     @abstractmethod
     def place(self, problem: Problem) -> Ints:
@@ -146,36 +159,49 @@ class Gedik(ABC):
 
         leaves = channel != current
         leaves[tracked] = False
-        dropped = _tracked_before(request)  # D_o
-        dropped = dropped[~np.isin(dropped, tracked)]
-        state = on_grid(column_of(stats, self.resources, 0, np.concatenate([tracked, dropped])))  # of D_a
+        whole = self.utility == "BTM"
+        others = np.arange(len(stats)) if whole else _tracked_before(request)  # D or D_o
+        others = others[~np.isin(others, tracked)]
+        state = on_grid(column_of(stats, self.resources, 0, np.concatenate([tracked, others])))  # of D or D_a
         size, budget = stats.state[tracked], request.limits.max_bytes
 
-        varying = [k for k in range(3) if self.resources[k] != "C"]
-        if len({(self.resources[k], self.alphas[k]) for k in varying}) == 1:
-            varying = [2]  # all alike: the geometric mean of equal penalties is that penalty
+        counted = self.counted
+        if len({(self.resources[k], self.alphas[k]) for k in counted}) == 1:
+            counted = [2]  # all alike: the geometric mean of equal penalties is that penalty
         # Resources with the same function have the same loads; measured state and measured cost do not.
-        first = [k if self.resources[k] == "M" else self.resources.index(self.resources[k]) for k in varying]
+        first = [k if self.resources[k] == "M" else self.resources.index(self.resources[k]) for k in counted]
         columns = sorted(set(first))
         capacity = request.capacity[request.open]
-        weight = [on_grid(column_of(stats, self.resources, k, tracked)[:, None] / capacity) for k in columns]
+        weight, load = [], []
+        for k in columns:
+            of_keys = column_of(stats, self.resources, k, tracked)[:, None] / capacity
+            of_others = resource_loads(request, channel, self.resources, k, others) / capacity if whole else np.zeros(n)
+            gridded = on_grid(np.vstack([of_keys, of_others]))
+            weight.append(gridded[:-1])
+            load.append(gridded[-1])
         return Problem(
             frequency=stats.tuples[tracked],
             weight=np.stack(weight),
             capacity=capacity,
             column=tuple(columns.index(k) for k in first),
-            theta=tuple(theta(self.alphas[k], n) for k in varying),
+            allowed=tuple(self.alphas[k] if whole else theta(self.alphas[k], n) for k in counted),
+            load=np.stack(load),
             old=old,
             home=position[channel[tracked]],
             fixed=~request.movable[tracked],
             state=state[: len(tracked)].copy(),
-            moved=float(state[len(tracked) :][leaves[dropped]].sum()),
+            moved=float(state[len(tracked) :][leaves[others]].sum()),
             ideal=float(state.sum()) / n,
             size=size,
             spent=float(stats.state[leaves].sum() + size[old < 0].sum()),
             budget=float("inf") if budget is None else budget,
             utility=self.utility,
         )
+
+
+def _listed(name: str, values: Sequence[float]) -> str:
+    """A figure of each resource."""
+    return ", ".join(f"{name}_{k} {value:.3g}" for k, value in zip("scn", values, strict=True))
 
 
 def _tracked_before(request: Request) -> Indices:

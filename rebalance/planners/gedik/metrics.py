@@ -8,6 +8,7 @@ and channels that are closed, with the keys on them, do not count.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod, sqrt
 from typing import NamedTuple
 
 import numpy as np
@@ -23,10 +24,18 @@ class Imbalance(NamedTuple):
     r: tuple[float, float, float]
     #: b_k = r_k / α_k.
     b_k: tuple[float, float, float]
-    #: b: geometric mean of the b_k, equation 11.
-    b: float
-    #: The same of the largest over the mean loads: ours, where channels are empty and b is infinite.
-    fullest: float
+    #: Largest over mean load of each: ours, where channels are empty and r is infinite.
+    fullest: tuple[float, float, float]
+
+    @property
+    def b(self) -> float:
+        """b: geometric mean of the b_k, equation 11."""
+        return _geometric_mean(self.b_k)
+
+    def of(self, resources: Sequence[int]) -> tuple[float, float]:
+        """b of these resources alone, and the same of the largest over the mean loads."""
+        b_k, fullest = ([values[k] for k in resources] for values in (self.b_k, self.fullest))
+        return _geometric_mean(b_k), _geometric_mean(fullest)
 
     def objective(self, m: float) -> float:
         """b · (1 + m), equation 13."""
@@ -40,17 +49,21 @@ def imbalance(
     loads = [resource_loads(request, channel, resources, k) / request.capacity[request.open] for k in range(3)]
     s, c, n = (load_ratio(load) for load in loads)
     b_k = (s / alphas[0], c / alphas[1], n / alphas[2])
-    means = [float(load.max()) / (total(load) / len(load)) if load.max() > 0.0 else 1.0 for load in loads]
-    return Imbalance((s, c, n), b_k, _geometric_mean(b_k), _geometric_mean(means))
+    x, y, z = (float(load.max()) / (total(load) / len(load)) if load.max() > 0.0 else 1.0 for load in loads)
+    return Imbalance((s, c, n), b_k, (x, y, z))
 
 
 def _geometric_mean(values: Sequence[float]) -> float:
-    return float(np.cbrt(values[0] * values[1] * values[2]))
+    product = prod(values)
+    return {1: product, 2: sqrt(product), 3: float(np.cbrt(product))}[len(values)]
 
 
-def resource_loads(request: Request, channel: Ints, resources: str, k: int) -> Floats:
-    """L_k(i) = Σ β_k(f) over the keys of each open channel i, with f in tuples."""
-    weight = on_grid(column_of(request.stats, resources, k, np.arange(len(request.stats))))
+def resource_loads(
+    request: Request, channel: Ints, resources: str, k: int, keys: Indices | slice = slice(None)
+) -> Floats:
+    """L_k(i) = Σ β_k(f) over the keys (all unless given) of each open channel i, with f in tuples."""
+    weight = on_grid(column_of(request.stats, resources, k, np.arange(len(request.stats))[keys]))
+    channel = channel[keys]
     number = max(request.channels, int(channel.max(initial=0)) + 1)
     return np.bincount(channel, weights=weight, minlength=number)[: request.channels][request.open].astype(np.float64)
 

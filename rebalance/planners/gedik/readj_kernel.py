@@ -11,9 +11,12 @@ import numpy as np
 
 from rebalance.compiled import compiled
 from rebalance.planners.gedik.readj_search import Exchange, Keys, Score, Situation
+from rebalance.planners.gedik.table import UTILITIES
 from rebalance.planning.exact import TOLERANCE
 from rebalance.planning.exact_kernel import clearly_less
 from rebalance.planning.model import Floats, Indices, Mask
+
+_BTM = UTILITIES.index("BTM")
 
 
 @compiled
@@ -23,10 +26,10 @@ def best_exchange(keys: Keys, now: Situation, score: Score) -> Exchange:
     Candidates come in the order of ties: rank of the more frequent key, channel it goes to, the move, rank of the other key.
     """
     frequency, weight, undivided, in_order, old, state, size = keys
-    channel, free, members, first, load, total, spread, rest_low, rest_high, at_least, at_most = now
-    column, theta, kind, ideal, budget, rho, utility, moved, spent = score
+    channel, free, members, first, load, total, high, low, rest_low, rest_high, at_least, at_most = now
+    column, allowed, kind, ideal, budget, rho, utility, moved, spent = score
     columns, channels = load.shape
-    spread_then, total_then = np.empty(columns), np.empty(columns)
+    high_then, low_then, total_then = np.empty(columns), np.empty(columns), np.empty(columns)
     best_1, best_2, best_i, best_j, most, most_apart = -1, -1, -1, -1, 0.0, 0.0
     # Where the members of each channel begin that are less frequent than d1: a swap is looked at from its more frequent key.
     begins = first[:-1].copy()
@@ -36,16 +39,16 @@ def best_exchange(keys: Keys, now: Situation, score: Score) -> Exchange:
         if not free[d1]:
             continue
         for j in range(channels):
-            low, high = fitting(
+            begin, end = fitting(
                 undivided, in_order, at_least[:, i, j], at_most[:, i, j], members, d1, begins[j], first[j + 1]
             )
-            if low < 0:
+            if begin < 0:
                 continue
             moved_1 = moved + toll(old[d1], i, j, state[d1])
             spent_1 = toll(old[d1], i, j, size[d1])
-            for at in range(low - 1, high):
+            for at in range(begin - 1, end):
                 d2, apart, moved_then, more = -1, frequency[d1], moved_1, spent_1
-                if at >= low:  # the first one stands for the move, which is a swap with no key
+                if at >= begin:  # the first one stands for the move, which is a swap with no key
                     d2 = int(members[at])
                     apart -= frequency[d2]
                     moved_then += toll(old[d2], j, i, state[d2])
@@ -59,15 +62,20 @@ def best_exchange(keys: Keys, now: Situation, score: Score) -> Exchange:
                         out -= weight[c, d2, i]
                         into -= weight[c, d2, j]
                     load_i, load_j = load[c, i] - out, load[c, j] + into
-                    spread_then[c] = max(rest_high[c, i, j], load_i, load_j) - min(rest_low[c, i, j], load_i, load_j)
+                    high_then[c] = max(rest_high[c, i, j], load_i, load_j)
+                    low_then[c] = min(rest_low[c, i, j], load_i, load_j)
                     total_then[c] = total[c] - out + into
-                    hopeful = hopeful or spread_then[c] < spread[c] or total_then[c] > total[c]
+                    hopeful = hopeful or total_then[c] > total[c]
+                    hopeful = hopeful or may_be_lower(
+                        kind, high_then[c], low_then[c], high[c], low[c], total[c] / channels
+                    )
                 if not hopeful or (more > 0.0 and spent + more > budget):
                     continue
                 product = 1.0
-                for k in range(len(theta)):
-                    product *= balance_penalty(spread_then[column[k]], theta[k], total_then[column[k]], channels)
-                rho_then = geometric_mean(product, len(theta))
+                for k in range(len(allowed)):
+                    c = int(column[k])
+                    product *= balance_penalty(kind, high_then[c], low_then[c], allowed[k], total_then[c] / channels)
+                rho_then = geometric_mean(product, len(allowed))
                 if not clearly_less(rho_then, rho):
                     continue
                 better = utility - total_utility(kind, ideal, rho_then, moved_then)
@@ -121,10 +129,20 @@ def toll(old: int, a: int, b: int, amount: float) -> float:
 
 
 @compiled
-def balance_penalty(spread: float, theta: float, total: float, channels: int) -> float:
-    """ρ_k, as in `table`."""
-    allowed, least = theta * (total / channels), TOLERANCE / theta
-    return max(spread / allowed, least) if allowed > 0.0 else least
+def may_be_lower(kind: int, high_then: float, low_then: float, high: float, low: float, mean: float) -> bool:
+    """Whether the spread, or the ratio for BTM, is lower than now, with the same mean."""
+    if kind == _BTM:
+        return high_then * max(low, TOLERANCE * mean) < high * max(low_then, TOLERANCE * mean)
+    return high_then - low_then < high - low
+
+
+@compiled
+def balance_penalty(kind: int, high: float, low: float, allowed: float, mean: float) -> float:
+    """ρ_k or b_k, as in `table`."""
+    if kind == _BTM:
+        return (high / max(low, TOLERANCE * mean) if high > 0.0 else 1.0) / allowed
+    least = TOLERANCE / allowed
+    return max((high - low) / (allowed * mean), least) if allowed * mean > 0.0 else least
 
 
 @compiled
@@ -145,6 +163,6 @@ def total_utility(kind: int, ideal: float, rho: float, moved: float) -> float:
         return rho + gamma
     if kind == 2:
         return rho + log1p(gamma)
-    if kind == 3:
+    if kind in (3, _BTM):
         return rho * (1.0 + gamma)
     return rho * (1.0 + log1p(gamma))

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rebalance.planners.gedik.table import UTILITIES, Problem
+from rebalance.planners.gedik.table import TINY, UTILITIES, Problem
 from rebalance.planning.exact import TOLERANCE
 from rebalance.planning.model import Floats, Indices, Ints, Mask
 
@@ -45,11 +45,12 @@ class Situation(NamedTuple):
     begins: Indices
     load: Floats
     total: Floats
-    #: Largest less smallest load; then smallest and largest load of the channels other than the two.
-    spread: Floats
+    #: Largest and smallest load; then smallest and largest load of the channels other than the two.
+    high: Floats
+    low: Floats
     rest_low: Floats
     rest_high: Floats
-    #: Only a load between these, taken from the first to the second channel, can lower the spread.
+    #: Only a load between these, taken from the first to the second channel, can lower the spread, or the ratio for BTM.
     at_least: Floats
     at_most: Floats
 
@@ -58,7 +59,7 @@ class Score(NamedTuple):
     """What penalties and utility of an exchange are computed from."""
 
     column: Indices
-    theta: Floats
+    allowed: Floats
     #: Position in UTILITIES.
     kind: int
     ideal: float
@@ -88,10 +89,10 @@ class Search:
         self.steps_left = np.where(problem.fixed, 0, limit)
         self.moved = problem.moved + float(problem.state[problem.old < 0].sum())
         self.spent = problem.spent
-        self.load = np.zeros((columns, channels))
+        self.load = problem.load.copy()
         for c in range(columns):
             weight = problem.weight[c, np.arange(len(self.channel)), self.channel]
-            self.load[c] = np.bincount(self.channel, weights=weight, minlength=channels)
+            self.load[c] += np.bincount(self.channel, weights=weight, minlength=channels)
         undivided = problem.weight[:, :, 0] * problem.capacity[0]
         self.keys = Keys(
             frequency=problem.frequency,
@@ -105,7 +106,8 @@ class Search:
         here = np.arange(channels)
         self.same_channel = here[:, None] == here
         # Intervals are widened by that much for their own rounding: they only have to hold every step that counts.
-        self.slack = TOLERANCE * undivided.sum(axis=1)[:, None, None]
+        everything = undivided.sum(axis=1) + (problem.load * problem.capacity).sum(axis=1)
+        self.slack = TOLERANCE * everything[:, None, None]
 
     def best_step(self) -> Exchange | None:
         """The exchange with the largest gain among those that lower ρ; None if there is none."""
@@ -133,10 +135,13 @@ class Search:
         order = self.load.argsort(axis=1, kind="stable")
         ordered = np.take_along_axis(self.load, order, axis=1)
         none = np.full((len(self.load), 1), np.inf)
-        total, spread = self.load.sum(axis=1), ordered[:, -1] - ordered[:, 0]
+        total, low, high = self.load.sum(axis=1), ordered[:, 0], ordered[:, -1]
         rest_low = self.rest(order, np.concatenate([ordered, none], axis=1))
         rest_high = self.rest(order[:, ::-1], np.concatenate([ordered[:, ::-1], -none], axis=1))
-        at_least, at_most = self.intervals(total, spread, rest_low, rest_high)
+        if self.problem.utility == "BTM":
+            at_least, at_most = self.ratio_intervals(total, high, low, rest_low, rest_high)
+        else:
+            at_least, at_most = self.intervals(total, high - low, rest_low, rest_high)
         members = self.channel.argsort(kind="stable")
         return Situation(
             channel=self.channel,
@@ -145,7 +150,8 @@ class Search:
             begins=np.searchsorted(self.channel[members], np.arange(len(self.same_channel) + 1)),
             load=self.load,
             total=total,
-            spread=spread,
+            high=high,
+            low=low,
             rest_low=rest_low,
             rest_high=rest_high,
             at_least=at_least,
@@ -155,10 +161,10 @@ class Search:
     def score(self, now: Situation) -> Score:
         """ρ and U as they are now, and how to compute others."""
         problem = self.problem
-        rho = problem.balance_penalty(now.spread, now.total)
+        rho = problem.balance_penalty(now.high, now.low, now.total)
         return Score(
             column=np.array(problem.column),
-            theta=np.array(problem.theta),
+            allowed=np.array(problem.allowed),
             kind=UTILITIES.index(problem.utility),
             ideal=problem.ideal,
             budget=problem.budget,
@@ -195,3 +201,24 @@ class Search:
         at_most = np.minimum(at_most, (apart + limit) / both_ways)
         hopeless = self.same_channel | ((growth == 0.0) & (rest_high - rest_low >= limit))
         return at_least - self.slack, np.where(hopeless, -np.inf, at_most + self.slack)
+
+    def ratio_intervals(
+        self, total: Floats, high: Floats, low: Floats, rest_low: Floats, rest_high: Floats
+    ) -> tuple[Floats, Floats]:
+        """The same where the ratio of the largest to the smallest load is to be lower.
+
+        Each of load_i - x/cap_i, load_j + x/cap_j and the other loads has to be less than the old ratio times each other one.
+        """
+        cap_i, cap_j = self.problem.capacity[:, None], self.problem.capacity
+        load_i, load_j = self.load[:, :, None], self.load[:, None, :]
+        least = np.maximum(np.maximum(low, TOLERANCE * (total / len(cap_j))), TINY)
+        ratio = np.maximum(high / least, 1.0)[:, None, None]
+        at_least = np.maximum((load_i - ratio * rest_low) * cap_i, (rest_high / ratio - load_j) * cap_j)
+        at_least = np.maximum(at_least, (load_i - ratio * load_j) / (1.0 / cap_i + ratio / cap_j))
+        at_most = np.minimum((ratio * rest_low - load_j) * cap_j, (load_i - rest_high / ratio) * cap_i)
+        at_most = np.minimum(at_most, (ratio * load_i - load_j) / (1.0 / cap_j + ratio / cap_i))
+        hopeless = self.same_channel | (rest_high >= ratio * rest_low)
+        at_most = np.where(hopeless, -np.inf, at_most + self.slack)
+        # A channel with next to nothing counts as having a little more, so anything may help.
+        open_to_all = (ratio > 0.5 / TOLERANCE) & ~self.same_channel
+        return np.where(open_to_all, -np.inf, at_least - self.slack), np.where(open_to_all, np.inf, at_most)

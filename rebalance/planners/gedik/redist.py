@@ -72,5 +72,5 @@ class Bounds:
         lowest, second_lowest, highest = table.ordered[:, :1], table.ordered[:, 1:2], table.ordered[:, -1:]
         high = np.maximum(highest, lowest + self.lightest)
         low = np.minimum(second_lowest, lowest + self.heaviest)
-        rho = table.problem.balance_penalty(np.maximum(high - low, 0.0), table.total[:, None] + self.heaviest)
+        rho = table.problem.balance_penalty(high, low, table.total[:, None] + self.heaviest)
         return table.problem.total_utility(rho, table.moved + self.moved) * (1.0 - _SLACK)

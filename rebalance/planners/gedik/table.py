@@ -17,14 +17,14 @@ from numpy.typing import NDArray
 from rebalance.planning.exact import TOLERANCE
 from rebalance.planning.model import Floats, Indices, Ints, Mask
 
-UTILITIES = ("A", "APM", "APLM", "ATM", "ATLM")
+UTILITIES = ("A", "APM", "APLM", "ATM", "ATLM", "BTM")
 #: Where nothing weighs anything both spread and mean are 0, and so is the penalty.
-_TINY = np.finfo(np.float64).tiny
+TINY = np.finfo(np.float64).tiny
 
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """R tracked keys in decreasing frequency for N ≥ 2 open channels; K resources that are not constant share C columns."""
+    """R tracked keys in decreasing frequency for N ≥ 2 open channels; the resources that count share C columns."""
 
     #: f of each key, in tuples.
     frequency: Floats
@@ -33,7 +33,10 @@ class Problem:
     capacity: Floats
     #: Column of each resource.
     column: tuple[int, ...]
-    theta: tuple[float, ...]
+    #: θ_k of each resource; for BTM α_k.
+    allowed: tuple[float, ...]
+    #: Load of each column and channel before a tracked key is placed: for BTM that of all other keys, else none.
+    load: Floats
     #: p_old of each key, -1 where that channel is not open any more.
     old: Ints
     #: h_new of each key.
@@ -42,9 +45,9 @@ class Problem:
     fixed: Mask
     #: β_s of each key: what γ counts when it moves.
     state: Floats
-    #: β_s that the untracked keys move.
+    #: β_s that D_o moves, for BTM all untracked keys.
     moved: float
-    #: β_s of all of D_a over N: a γ of 1.
+    #: β_s of all of D_a over N, for BTM of all of D: a γ or m of 1.
     ideal: float
     #: Bytes of each key, bytes that move whatever is planned, bytes that may move.
     size: Floats
@@ -52,19 +55,24 @@ class Problem:
     budget: float
     utility: str
 
-    def balance_penalty(self, spread: Floats, total: Floats) -> Floats:
-        """ρ of many candidates; first axis: columns. Loads no farther apart than the tolerance count as that far apart."""
+    def balance_penalty(self, high: Floats, low: Floats, total: Floats) -> Floats:
+        """ρ, or b for BTM, of many candidates by their largest, smallest and total loads; first axis: columns."""
         penalties: list[Floats] = []
-        for column, theta in zip(self.column, self.theta, strict=True):
-            allowed = theta * (total[column] / len(self.capacity))
-            penalties.append(np.maximum(spread[column] / np.maximum(allowed, _TINY), TOLERANCE / theta))
+        for c, allowed in zip(self.column, self.allowed, strict=True):
+            mean = total[c] / len(self.capacity)
+            if self.utility == "BTM":
+                least = np.maximum(np.maximum(low[c], TOLERANCE * mean), TINY)
+                penalties.append(np.where(high[c] > 0.0, high[c] / least, 1.0) / allowed)
+            else:
+                spread = np.maximum(high[c] - low[c], 0.0)
+                penalties.append(np.maximum(spread / np.maximum(allowed * mean, TINY), TOLERANCE / allowed))
         if len(penalties) == 1:
             return penalties[0]
         product = prod(penalties)
         return np.asarray(np.sqrt(product) if len(penalties) == 2 else np.cbrt(product))
 
     def total_utility(self, rho: Floats, moved: Floats | float) -> Floats:
-        """U(ρ, γ), lower is better."""
+        """U(ρ, γ), or b·(1+m), lower is better."""
         gamma = moved / self.ideal if self.ideal > 0.0 else np.float64(0.0)
         if self.utility == "A":
             return rho
@@ -72,7 +80,7 @@ class Problem:
             return rho + gamma
         if self.utility == "APLM":
             return rho + np.log1p(gamma)
-        if self.utility == "ATM":
+        if self.utility in ("ATM", "BTM"):
             return rho * (1.0 + gamma)
         return rho * (1.0 + np.log1p(gamma))
 
@@ -81,11 +89,11 @@ class Table:
     """What scan and redist have placed so far: at first only the keys that stay."""
 
     def __init__(self, problem: Problem) -> None:
-        columns, keys, channels = problem.weight.shape
+        _, keys, channels = problem.weight.shape
         self.problem = problem
         self.channel = np.full(keys, -1, dtype=np.int32)
-        self.load = np.zeros((columns, channels))
-        self.total = np.zeros(columns)
+        self.load = problem.load.copy()
+        self.total = self.load.sum(axis=1)
         self.moved = problem.moved
         self.spent = problem.spent
         self.everywhere = np.arange(channels)
@@ -119,8 +127,8 @@ class Table:
         problem = self.problem
         weight = problem.weight[:, keys, :]
         load = self.load[:, None, :] + weight
-        spread = np.maximum(load, self.rest_high[:, None, :]) - np.minimum(load, self.rest_low[:, None, :])
-        rho = problem.balance_penalty(spread, self.total[:, None, None] + weight)
+        high, low = np.maximum(load, self.rest_high[:, None, :]), np.minimum(load, self.rest_low[:, None, :])
+        rho = problem.balance_penalty(high, low, self.total[:, None, None] + weight)
         moves: NDArray[np.bool_] = problem.old[keys, None] != self.everywhere
         utility = problem.total_utility(rho, self.moved + moves * problem.state[keys, None])
         if problem.budget < np.inf:
