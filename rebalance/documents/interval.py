@@ -22,6 +22,7 @@ from rebalance.storage.history import Past, max_over_mean, read_past
 from rebalance.storage.late import late_up_to
 from rebalance.storage.plans import plans_of
 from rebalance.storage.quarantine import quarantined
+from rebalance.storage.rest import read_rest, rest_by_channel
 from rebalance.storage.statistics import channels_of, split_keys
 
 #: The heaviest keys of a channel that are shown, and the least part of its fair load that each has.
@@ -140,7 +141,7 @@ class _Interval:
         keys, held = [row["keys"] for row in self.stats], [row["held_bytes"] for row in self.stats]
         heavy: list[list[Document]] = []
         if function is not None and stats is not None and stats.num_rows:
-            keys, held, heavy = _by_key(function, stats, np.asarray(fair))
+            keys, held, heavy = _by_key(function, stats, read_rest(self.root, self.id), np.asarray(fair))
         return _Channels(
             fair=fair,
             hash=hashed,
@@ -194,12 +195,13 @@ def _fair(pipeline: Pipeline, count: int, load: float) -> list[float]:
 
 
 def _by_key(
-    function: PartitionFunction, stats: pa.Table, fair: Floats
+    function: PartitionFunction, stats: pa.Table, rest: pa.Table, fair: Floats
 ) -> tuple[list[int], list[int], list[list[Document]]]:
     """Keys, bytes held and heaviest keys of each channel under a function; a split key's cost is spread by its shares."""
     channel, cost = channels_of(function, stats), stats["cost"].to_numpy()
-    keys = np.bincount(channel, minlength=function.channels)
-    held = np.bincount(channel, stats["held_bytes"].to_numpy(), function.channels).astype(np.int64)
+    keys = np.bincount(channel, minlength=function.channels) + rest_by_channel(function, rest, "keys").astype(np.int64)
+    held = np.bincount(channel, stats["held_bytes"].to_numpy(), function.channels)
+    held = (held + rest_by_channel(function, rest, "held_bytes")).astype(np.int64)
     least = np.where(fair > 0, fair, fair.mean()) * _LEAST
     chosen = (cost >= least[channel]) & (cost > 0)
     parts = split_keys(function, stats)

@@ -36,7 +36,9 @@ def key_document(pipeline: Pipeline, key_text: str, last: int = 24) -> Document:
         "moves": _moves(root, str(key)),
         "history": _history(root, key, slot, read_history(root, last)),
     }
-    return {**found, "why": " ".join(_why(found))}
+    newest = found["history"]["id"][-1:]
+    counted = control.rows(root, "interval_stats", columns=["statistics"], interval_id=newest) if newest else []
+    return {**found, "why": " ".join(_why(found, all_named=not counted or counted[-1]["statistics"] == "exact"))}
 
 
 def _as_key(text: str, function: PartitionFunction) -> Key:
@@ -119,7 +121,7 @@ def _entry(entries: Any, key: str) -> int | None:
     return int(entries.field("channel")[keys.index(key)].as_py()) if key in keys else None
 
 
-def _why(found: Document) -> Iterator[str]:
+def _why(found: Document, *, all_named: bool) -> Iterator[str]:
     """Where the key goes, why, and what it was in the newest interval, in sentences."""
     key, channel, moves, history = found["key"], found["channel"], found["moves"], found["history"]
     if found["shares"]:
@@ -146,4 +148,6 @@ def _why(found: Document) -> Iterator[str]:
             f"In interval {history['id'][-1]} it had {several(tuples, 'event')}, load {cost:,.0f}{of_all}, {bytes_in_words(held)} of state."
             if tuples or held
             else f"In interval {history['id'][-1]} it had no events and held no state."
+            if all_named
+            else f"In interval {history['id'][-1]} it was not among the keys that were counted by name."
         )

@@ -38,7 +38,7 @@ def try_plan(
     return {
         "name": pipeline.name,
         "interval": interval.id,
-        "keys": len(request.stats),
+        "keys": request.keys_in_all,
         "function_version": opened.function.version,
         "knobs": _knobs(tried),
         "now": {"skewness": own.before.skewness, "theta": own.before.theta, "loads": own.before.loads},

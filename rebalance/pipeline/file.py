@@ -36,7 +36,7 @@ from rebalance.pipeline.sections import (
 )
 from rebalance.pipeline.source import Source
 from rebalance.planners.registry import PLANNERS, make_planner
-from rebalance.planning.interface import Planner, needs_merging
+from rebalance.planning.interface import Planner, needs_merging, plans_on_some_keys
 from rebalance.planning.model import Node, check_nodes
 from rebalance.stores.places import STORES, complaint, is_remote, qualified, remember
 
@@ -137,10 +137,29 @@ class Pipeline(Section):
     @model_validator(mode="after")
     def _pairs(self) -> Pipeline:
         self.make_planner()
+        if self.planning.statistics != "exact":
+            self._refuse_some_keys()
         # A user's own file is not run just to read the settings; it is checked when the operator is made.
         if self.operator.file is None and self.operator.function is None:
             self.make_operator()
         return self
+
+    def _refuse_some_keys(self) -> None:
+        planner, statistics = self.make_planner(), f"planning.statistics = {self.planning.statistics!r}"
+        if not plans_on_some_keys(planner):
+            able = ", ".join(sorted(name for name, kind in PLANNERS.items() if plans_on_some_keys(kind)))
+            raise ConfigError(
+                f"{statistics} tells a planner of some keys only, and planner {planner.name!r} needs all of them. "
+                f"Use one of the planners {able}; or 'exact'."
+            )
+        if getattr(planner, "max_keys", None) is not None:
+            raise ConfigError(
+                f"planner {planner.name!r} cannot count the keys of a channel for max_keys with {statistics}. Leave max_keys out; or use 'exact'."
+            )
+        if self.operator.function is not None:
+            raise ConfigError(
+                f"{statistics} adds up what keys cost, but what a function per key costs is measured for each key. Use 'exact'."
+            )
 
     def _refuse_merging(self, operator: str) -> None:
         planner = self.make_planner()

@@ -13,6 +13,7 @@ from rebalance.pipeline.section import Section
 Mode = Literal["auto", "approve", "shadow"]
 Consistency = Literal["move", "merge"]
 When = Literal["before", "after"]
+Statistics = Literal["exact", "compact"]
 
 
 class IntervalSection(Section):
@@ -117,6 +118,16 @@ class Planning(Section):
     consistency: Consistency = Field(
         "move",
         description="What a change of channel does to a key's state. move: it goes along. merge: it stays where it was made, and an interval's partial states are merged at its end; only for operators whose states merge.",
+    )
+    statistics: Statistics = Field(
+        "exact",
+        description="How keys come to the planner. exact: all of them, up to about ten million. compact: Spark counts and keeps them, and only those that a plan may need come by name.",
+    )
+    compact_r: int = Field(
+        3,
+        ge=0,
+        le=6,
+        description="With statistics = 'compact': keys count as alike whose cost and state differ by less than 2^-r.",
     )
     mode: Mode = Field(
         "auto",

@@ -45,14 +45,19 @@ def decide(planner: Planner, request: Request, active: PartitionFunction, *, gua
         own = _own_balance(planner, request, request.current)
         if reason := _balanced(planner, request, before, own):
             return _kept(planner, request, active, before, own, reason)
+    asked = request.settled()
     started = time.perf_counter()
-    proposal = planner.propose(request)
+    proposal = planner.propose(asked)
     seconds = time.perf_counter() - started
-    _check(planner, request, proposal)
+    _check(planner, asked, proposal)
     if isinstance(planner, RingOwner):
         proposal = replace(proposal, memo={**proposal.memo, RING_OF: planner.name})
-    judge = _Judge(planner, request, active, before, guard and not judges_itself)
-    return judge.plan(hold(request, proposal), seconds)
+    if request.rest and TRACKED in proposal.memo:
+        nameless = set(request.stats.keys[request.named :].tolist())
+        tracked = [key for key in proposal.memo[TRACKED] if key not in nameless]
+        proposal = replace(proposal, memo={**proposal.memo, TRACKED: tracked})
+    judge = _Judge(planner, request, asked, active, before, guard and not judges_itself)
+    return judge.plan(hold(asked, proposal), seconds)
 
 
 def _own_balance(planner: Planner, request: Request, channel: Ints) -> Balance | None:
@@ -97,8 +102,8 @@ def _splits_by_index(request: Request, active: PartitionFunction) -> dict[int, t
     keys = request.stats.keys
     found = {}
     for key, shares in active.splits.items():
-        index = int(np.searchsorted(keys, key))
-        if index < len(keys) and keys[index] == key:
+        index = int(np.searchsorted(keys[: request.named], key))
+        if index < request.named and keys[index] == key:
             found[index] = shares
     return found
 
@@ -122,6 +127,8 @@ def _check_request(request: Request) -> None:
 def _check(planner: Planner, request: Request, proposal: Proposal) -> None:
     """Refuse what is not a function at all: that is a bug in the planner, not a plan."""
     channel = proposal.channel
+    if request.rest and proposal.ring is not None:
+        raise PlannerError(f"{planner.name} changed the ring, by which keys go that it was not told of")
     if channel.shape != request.current.shape:
         raise PlannerError(f"{planner.name} placed {channel.shape} of {len(request.stats)} keys")
     if len(channel) and (channel.min() < 0 or channel.max() >= request.channels):
@@ -156,6 +163,8 @@ class _Judge:
 
     planner: Planner
     request: Request
+    #: The same as the planner has seen it.
+    asked: Request
     active: PartitionFunction
     before: Measure
     guard: bool
@@ -167,17 +176,20 @@ class _Judge:
         after = measure(request, proposal.channel, home=function.slots[request.stats.slots], splits=proposal.splits)
         moved = np.flatnonzero(proposal.channel != request.current)
         moved_bytes = float(request.stats.state[moved].sum())
+        any_moves, moved = len(moved), moved[moved < request.named]
         guarded = self.guard and not self._asked_for(proposal, after)
         own = self._own(proposal.channel)
-        if self._same(function, after, len(moved), guarded):
+        if self._same(function, after, any_moves, guarded):
             decision, reason = (
                 Decision.KEEP,
                 f"nothing better was found: max/fair load stays {self.before.skewness:.3f}",
             )
         else:
             decision, reason = self._verdict(after, len(moved), moved_bytes, guarded=guarded, own=own)
+            if any_moves > len(moved) and decision is Decision.APPLY:
+                reason += "; the bytes are also of keys that the new ring moves"
         # The bounds are on whole keys; a split moves load without state.
-        certified = Bound(0.0, 0.0) if self.planner.splits_keys and request.mergeable else bound(request)
+        certified = Bound(0.0, 0.0) if self.planner.splits_keys and request.mergeable else bound(self.asked)
         return Plan(
             decision=decision,
             reason=reason,

@@ -42,6 +42,14 @@ def needs_merging(planner: Planner | type[Planner]) -> bool:
     return planner.splits_keys and not getattr(planner, "whole_keys_too", False)
 
 
+def plans_on_some_keys(planner: Planner | type[Planner]) -> bool:
+    """Whether it can be told of some keys only, the others being entries that stay: it says so with `some_keys`.
+
+    It must keep the ring of its request, by which the others go, and need no figure of each key.
+    """
+    return getattr(planner, "some_keys", False)
+
+
 class Balance(NamedTuple):
     """What a planner with an aim of its own thinks of an assignment."""
 

@@ -79,8 +79,14 @@ def measure(
         imbalance=float(utilisation.max()) - total(utilisation) / len(utilisation),
         routes=int(np.count_nonzero(routed)),
         splits=len(splits or {}),
-        key_copies=int(np.count_nonzero(request.stats.tuples + request.stats.state)) + len(parts) - len(splits or {}),
+        key_copies=_keys_with_anything(request) + len(parts) - len(splits or {}),
     )
+
+
+def _keys_with_anything(request: Request) -> int:
+    """How many keys had tuples or hold state; those of the rest all have."""
+    found = np.count_nonzero((request.stats.tuples + request.stats.state)[: request.named])
+    return int(found) + request.keys_in_all - request.named
 
 
 def relative_utilisation(busy: Floats, used: Mask) -> Floats | None:

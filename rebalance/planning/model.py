@@ -130,6 +130,10 @@ class Request:
     memo: Mapping[str, Any] = field(default_factory=dict)
     #: The machines that own the channels, each channel once; empty = nothing is known of them.
     nodes: tuple[Node, ...] = ()
+    #: How many of the last entries are no keys, but the sum of many that go where the ring says (`settled`).
+    rest: int = 0
+    #: How many keys these entries stand for; 0 if that is not known.
+    unnamed: int = 0
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "capacity", on_grid(self.capacity))
@@ -145,6 +149,26 @@ class Request:
             pinned=None if self.pinned is None else self.pinned[keys],
             splits={},
         )
+
+    @property
+    def named(self) -> int:
+        """How many entries are keys."""
+        return len(self.stats) - self.rest
+
+    @property
+    def keys_in_all(self) -> int:
+        """How many keys there are, with those that the rest stands for."""
+        return self.named + max(self.rest, self.unnamed)
+
+    def settled(self) -> Request:
+        """The request as planners see it: what is no key is where the ring puts it, and stays there."""
+        if not self.rest:
+            return self
+        current = self.current.copy()
+        current[self.named :] = self.home[self.named :]
+        pinned = np.zeros(len(current), dtype=np.bool_) if self.pinned is None else self.pinned.copy()
+        pinned[self.named :] = True
+        return replace(self, current=current, pinned=pinned)
 
     @property
     def channels(self) -> int:

@@ -11,11 +11,14 @@ from dataclasses import dataclass
 from datetime import timedelta
 from statistics import median
 
+import numpy as np
+
 from rebalance.errors import OrderError, RebalanceError
 from rebalance.partition import KeyType
 from rebalance.pipeline.file import Pipeline
 from rebalance.pipeline.intervals import Interval
 from rebalance.storage import control
+from rebalance.storage.rest import read_rest
 
 _DAY = timedelta(days=1)
 #: Fewer days than this say nothing about what is usual at a time of day.
@@ -36,6 +39,8 @@ class Facts:
 
     interval: Interval
     rows: int
+    #: How many of them are of keys that are counted without a name.
+    nameless: int
     #: Of the function whose channels are in the statistics.
     channels: int
     key_type: KeyType
@@ -61,7 +66,8 @@ def read_facts(pipeline: Pipeline, interval: Interval) -> Facts:
             "the tables were damaged or belong to another pipeline."
         )
     usual = usual_rows({name: row["rows"] for name, row in counted.items()}, interval, history)
-    return Facts(interval, rows=own["rows"], usual=usual, **functions[-1])
+    nameless = int(np.sum(read_rest(root, interval.id)["tuples"].to_numpy()))
+    return Facts(interval, rows=own["rows"], nameless=nameless, usual=usual, **functions[-1])
 
 
 def usual_rows(rows: Mapping[str, int], interval: Interval, history: int) -> Usual | None:

@@ -58,10 +58,21 @@ def key_stats_suite(facts: Facts, knobs: Quality) -> list[Expectation]:
             for unit in ("rows", "bytes")
         ),
         gxe.ExpectColumnSumToBeBetween(
-            column="tuples", min_value=facts.rows, max_value=facts.rows, notes=f"the interval has {facts.rows:,} rows"
+            column="tuples",
+            min_value=facts.rows - facts.nameless,
+            max_value=facts.rows - facts.nameless,
+            notes=f"the interval has {facts.rows:,} rows{_besides(facts)}",
         ),
     ]
     return [*suite, *_volume(facts, knobs)]
+
+
+def _besides(facts: Facts) -> str:
+    return f", {facts.nameless:,} of them of keys without a name" if facts.nameless else ""
+
+
+def _now_besides(facts: Facts) -> str:
+    return f"; {facts.nameless:,} rows now are of keys without a name" if facts.nameless else ""
 
 
 def _volume(facts: Facts, knobs: Quality) -> list[Expectation]:
@@ -75,9 +86,9 @@ def _volume(facts: Facts, knobs: Quality) -> list[Expectation]:
     return [
         gxe.ExpectColumnSumToBeBetween(
             column="tuples",
-            min_value=facts.usual.rows / knobs.volume_factor,
-            max_value=facts.usual.rows * knobs.volume_factor,
-            notes=f"usual are {facts.usual.rows:,.0f} rows, the median {facts.usual.of}",
+            min_value=facts.usual.rows / knobs.volume_factor - facts.nameless,
+            max_value=facts.usual.rows * knobs.volume_factor - facts.nameless,
+            notes=f"usual are {facts.usual.rows:,.0f} rows, the median {facts.usual.of}{_now_besides(facts)}",
             severity=FailureSeverity.CRITICAL if stops else FailureSeverity.WARNING,
         )
     ]

@@ -15,16 +15,25 @@ from rebalance.storage.state import fixed_bytes, varying_bytes
 
 def count_rows(rows: DataFrame) -> pa.Table:
     """Of each key of an operator's rows: slot, rows, bytes."""
-    rows = rows.drop(SALT)
-    return _by_key(rows, {"": F.lit(True)})
+    return rows_by_key(rows).toArrow()
 
 
 def count_state(state: DataFrame, newest: str) -> pa.Table:
     """Of each key of the state: slot, rows and bytes held, and what of them the newest interval has added."""
+    return state_by_key(state, newest).toArrow()
+
+
+def rows_by_key(rows: DataFrame) -> DataFrame:
+    """What `count_rows` counts, left in Spark."""
+    return _by_key(rows.drop(SALT), {"": F.lit(True)})
+
+
+def state_by_key(state: DataFrame, newest: str) -> DataFrame:
+    """What `count_state` counts, left in Spark."""
     return _by_key(state, {"held_": F.lit(True), "added_": F.col("interval_id") == newest})
 
 
-def _by_key(rows: DataFrame, counted: dict[str, Column]) -> pa.Table:
+def _by_key(rows: DataFrame, counted: dict[str, Column]) -> DataFrame:
     """Rows and bytes of each key, for each condition under its own prefix."""
     varying = varying_bytes(rows)
     aggregates = []
@@ -41,4 +50,4 @@ def _by_key(rows: DataFrame, counted: dict[str, Column]) -> pa.Table:
         size = F.col(f"{prefix}rows") * width
         columns.append(F.col(f"{prefix}rows"))
         columns.append((size + F.col(f"{prefix}varying") if varying else size).cast("bigint").alias(f"{prefix}bytes"))
-    return rows.groupBy("key").agg(*aggregates).select(*columns).toArrow()
+    return rows.groupBy("key").agg(*aggregates).select(*columns)

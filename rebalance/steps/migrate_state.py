@@ -25,6 +25,7 @@ from rebalance.pipeline.intervals import Interval
 from rebalance.steps import AS_USUAL, Insist
 from rebalance.steps.faults import checkpoint
 from rebalance.steps.logs import note
+from rebalance.steps.moves import moves_between
 from rebalance.steps.turn import its_turn
 from rebalance.storage import control
 from rebalance.storage.approvals import ever_approved, is_approved
@@ -112,6 +113,8 @@ class Migration:
         """Every key with state whose channel differs between the two functions."""
         if self.pipeline.planning.consistency == "merge" or self.epoch.state_version < 0:
             return pa.table({"key": [], "from_channel": [], "to_channel": [], "held_bytes": []})
+        if self._counted()["statistics"] != "exact":
+            return moves_between(self.pipeline, self.interval.id, self.epoch, active, planned)
         stats = read_key_stats(self.pipeline.tables, self.interval.id, _KNOWN)
         before, after = channels_of(active, stats), channels_of(planned, stats)
         holds, held_bytes = stats["held_rows"].to_numpy() > 0, stats["held_bytes"].to_numpy()
@@ -128,10 +131,13 @@ class Migration:
             }
         )
 
+    def _counted(self) -> dict[str, Any]:
+        (counted,) = control.rows(self.pipeline.tables, "interval_stats", interval_id=self.interval.id)
+        return counted
+
     def _is_processed(self) -> bool:
         """Whether the state has the interval's rows by now; refuses statistics that do not know every key of the state."""
-        root, newest = self.pipeline.tables, self.epoch.interval_id
-        (counted,) = control.rows(root, "interval_stats", interval_id=self.interval.id)
+        root, newest, counted = self.pipeline.tables, self.epoch.interval_id, self._counted()
         if counted["state_newest"] == newest:
             return False
         if newest == self.interval.id and rows_processed(root, self.interval) == counted["rows"]:

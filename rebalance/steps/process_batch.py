@@ -46,6 +46,7 @@ from rebalance.storage.foreign import adopted
 from rebalance.storage.late import forget_late
 from rebalance.storage.meaning import meaning_of
 from rebalance.storage.quarantine import in_words
+from rebalance.storage.rest import read_rest
 from rebalance.storage.results import drop_left_out, write_results
 from rebalance.storage.schemas import SCHEMAS
 from rebalance.storage.state import (
@@ -283,8 +284,9 @@ class Batch:
         """Each channel's load under the function, by the interval's statistics; none if it was not counted."""
         if not control.has_rows(self.pipeline.tables, "interval_stats", self.interval.id):
             return []
-        stats = read_key_stats(self.pipeline.tables, self.interval.id)
-        return [float(load) for load in loads_under(self.function, stats)]
+        root = self.pipeline.tables
+        stats, rest = read_key_stats(root, self.interval.id), read_rest(root, self.interval.id)
+        return [float(load) for load in loads_under(self.function, stats, rest=rest)]
 
     def _hint(self) -> str:
         aside = f"; {in_words(self.bad_rows)}" if self.bad_rows else ""

@@ -39,14 +39,15 @@ def answers_to(root: str, plan_id: str, digest: str) -> list[dict[str, Any]]:
     return sorted(found, key=lambda row: (row["answered_at"], row["answer"] == "reject"))
 
 
-def newest_open_plan(root: str) -> dict[str, Any] | None:
-    """The newest plan that could still be carried out, answered or not, with the digest of its function."""
+def newest_open_plan(root: str, *, before: str = "") -> dict[str, Any] | None:
+    """The newest plan that could still be carried out, answered or not, with the digest of its function; of those made before an interval, if asked."""
     active = current_epoch(root)
     if active is None:
         return None
     # One that was carried out has made another function active; a rewind that brings its base back undoes that too.
     wanted = {"decision": "apply", "base_function": active.function_version}
-    found = control.rows(root, "plans", newest=("interval_id", 1), **wanted)
+    also = f"interval_id < {control.literals(before)}" if before else ""
+    found = control.rows(root, "plans", newest=("interval_id", 1), also=also, **wanted)
     return {**found[0], "digest": _digest(root, found[0])} if found else None
 
 

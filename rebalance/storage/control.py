@@ -24,7 +24,7 @@ Value = str | int
 #: A control table is compacted every this many commits, so that reading it does not slow down with the intervals.
 _COMPACT_EVERY = 50
 #: Large tables of which one interval is read at a time: partitioned by it.
-_BY_INTERVAL = ("key_stats", "key_costs")
+_BY_INTERVAL = ("key_stats", "slot_stats", "key_costs")
 #: Not compacted: one large row a version, looked up one at a time, which file statistics make cheap; one file an interval anyway.
 _NEVER_COMPACTED = ("functions", *_BY_INTERVAL)
 

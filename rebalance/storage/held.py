@@ -10,6 +10,7 @@ at once, there is no answer, and the caller counts the state itself, once.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -29,11 +30,16 @@ def rows_processed(root: str, interval: Interval) -> int | None:
 
 def added_as_counted(root: str, newest: Interval) -> pa.Table | None:
     """What an interval added, if its operator keeps its rows as they are: what was counted, if just that was processed."""
-    counted = control.rows(root, "interval_stats", columns=["rows"], interval_id=newest.id)
-    if not counted or counted[-1]["rows"] != rows_processed(root, newest):
+    if not counted_as_processed(root, newest, "exact"):
         return None
     stats = control.read(root, "key_stats", columns=["key", "slot", "tuples", "state_bytes"], interval_id=newest.id)
     return stats.rename_columns(["key", "slot", "rows", "bytes"])
+
+
+def counted_as_processed(root: str, newest: Interval, statistics: str) -> bool:
+    """Whether an interval was counted in this way, and just what was counted was processed."""
+    counted = control.rows(root, "interval_stats", columns=["rows"], interval_id=newest.id, statistics=statistics)
+    return bool(counted) and counted[-1]["rows"] == rows_processed(root, newest)
 
 
 def is_folded(root: str, interval: Interval) -> bool:
@@ -56,24 +62,36 @@ def rolled(root: str, newest: Interval, window: int | None, added: pa.Table) -> 
             held_bytes=added["bytes"],
         )
     ]
-    # The window's intervals, or without one the newest two: what is further back does not matter.
-    done = processed_ids(root, [newest.shifted(-back).id for back in range(2 if window is None else window + 1)])
-    before = newest.shifted(-1).id
-    if before in done:
-        held = _counted_when_newest(root, before, done, window, ("held_rows", "held_bytes"))
-        if held is None:
-            return None
-        parts.append(_part(held, held_rows=held["held_rows"], held_bytes=held["held_bytes"]))
-    elif control.largest(root, "epochs", "interval_id", below=newest.id):
-        # Intervals were left out, so that several have left the window at once.
+    earlier = earlier_counts(root, newest, window, "exact")
+    if earlier is None:
         return None
-    leaving = None if window is None else newest.shifted(1 - window).id
-    if leaving in done:
-        gone = _counted_when_newest(root, leaving, done, window, ("added_rows", "added_bytes"))
-        if gone is None:
-            return None
+    if earlier.before:
+        held = _counted(root, earlier.before, ("held_rows", "held_bytes"))
+        parts.append(_part(held, held_rows=held["held_rows"], held_bytes=held["held_bytes"]))
+    if earlier.leaving:
+        gone = _counted(root, earlier.leaving, ("added_rows", "added_bytes"))
         parts.append(_part(gone, held_rows=pc.negate(gone["added_rows"]), held_bytes=pc.negate(gone["added_bytes"])))
     return parts
+
+
+class Earlier(NamedTuple):
+    """The intervals whose counts say what was held before the newest one, and what leaves the window with it; None: nothing."""
+
+    before: str | None
+    leaving: str | None
+
+
+def earlier_counts(root: str, newest: Interval, window: int | None, statistics: str) -> Earlier | None:
+    """Where it stands what is held after `newest` has added its rows, if all of it was counted in this way; None if it cannot be told."""
+    # The window's intervals, or without one the newest two: what is further back does not matter.
+    done = processed_ids(root, [newest.shifted(-back).id for back in range(2 if window is None else window + 1)])
+    before, leaving = newest.shifted(-1).id, None if window is None else newest.shifted(1 - window).id
+    if before not in done and control.largest(root, "epochs", "interval_id", below=newest.id):
+        # Intervals were left out, so that several have left the window at once.
+        return None
+    wanted = [interval_id if interval_id in done else None for interval_id in (before, leaving)]
+    found = [one and _counted_when_newest(root, one, done, window, statistics) for one in wanted]
+    return None if any(one and not at for one, at in zip(wanted, found, strict=True)) else Earlier(*found)
 
 
 def summed(parts: Sequence[pa.Table]) -> pa.Table:
@@ -103,9 +121,9 @@ def _part(table: pa.Table, **numbers: pa.ChunkedArray) -> pa.Table:
 
 
 def _counted_when_newest(
-    root: str, newest: str, done: Sequence[str], window: int | None, columns: tuple[str, ...]
-) -> pa.Table | None:
-    """Statistics of the interval that was counted while `newest` was the newest in the state, under the same window.
+    root: str, newest: str, done: Sequence[str], window: int | None, statistics: str
+) -> str | None:
+    """The interval that was counted while `newest` was the newest in the state, under the same window.
 
     That is the one processed next, or itself where it was counted afterwards. What others have said was undone by a rewind.
     """
@@ -117,7 +135,10 @@ def _counted_when_newest(
         interval_id=[newest, after],
         state_newest=newest,
         window=window or 0,
+        statistics=statistics,
     )
-    if not counted:
-        return None
-    return control.read(root, "key_stats", columns=["key", "slot", *columns], interval_id=counted[-1]["interval_id"])
+    return counted[-1]["interval_id"] if counted else None
+
+
+def _counted(root: str, interval_id: str, columns: tuple[str, ...]) -> pa.Table:
+    return control.read(root, "key_stats", columns=["key", "slot", *columns], interval_id=interval_id)

@@ -20,7 +20,16 @@ from rebalance.storage.lock import require_lock
 from rebalance.storage.served import newest_interval, oldest_interval, served_epochs
 
 #: In each, what makes the others count goes first.
-STATISTICS = ("interval_stats", "key_stats", "channel_stats", "quality_runs", "batches", "late_events", "key_costs")
+STATISTICS = (
+    "interval_stats",
+    "key_stats",
+    "slot_stats",
+    "channel_stats",
+    "quality_runs",
+    "batches",
+    "late_events",
+    "key_costs",
+)
 PLANS = ("plans", "plan_moves")
 RESULTS = ("results", "quarantine")
 
@@ -62,6 +71,10 @@ def expired(pipeline: Pipeline) -> Iterator[Expired]:
     before = min(_before(pipeline.retained("statistics"), newest), _built_on(pipeline, oldest))
     if before:
         yield from (_rows(table, before) for table in STATISTICS)
+    before = _built_on(pipeline, oldest)
+    if before and control.exists(pipeline.tables, "key_sums"):
+        # A row of each of very many keys: of no use but to later counts.
+        yield _rows("key_sums", before)
     before = min(_before(pipeline.retained("plans"), newest), oldest)
     if before:
         yield from (_rows(table, before, but=_kept_plans(pipeline), column="plan_id") for table in PLANS)

@@ -29,6 +29,16 @@ def _table(about: str, columns: Sequence[tuple[str, pa.DataType, str]]) -> pa.Sc
     return pa.schema(fields, metadata={_COMMENT: about})
 
 
+#: What is counted of a key, and added up for several.
+_SUMS = (
+    ("tuples", _LONG, "rows in the interval"),
+    ("state_bytes", _LONG, "bytes of these rows, estimated from their values"),
+    ("held_rows", _LONG, "rows that the state table held when the interval was counted"),
+    ("held_bytes", _LONG, "bytes of these rows, estimated from their values"),
+    ("added_rows", _LONG, "how many of the rows held were added by the newest interval in the state"),
+    ("added_bytes", _LONG, "bytes of these rows, estimated from their values"),
+)
+
 #: In the order in which an interval fills them.
 SCHEMAS: dict[str, pa.Schema] = {
     "interval_stats": _table(
@@ -41,10 +51,11 @@ SCHEMAS: dict[str, pa.Schema] = {
             ("state_newest", _TEXT, "the newest interval that had been processed then; empty if there was none"),
             ("window", _LONG, "the operator's window, in intervals; 0 for a function per key, whose state has none"),
             ("seconds", _DOUBLE, "seconds the counting took"),
+            ("statistics", _TEXT, "how it was counted: exact or compact, as planning.statistics said then"),
         ],
     ),
     "key_stats": _table(
-        "One row per interval and key with tuples or state.",
+        "One row per interval and key with tuples or state; where planning.statistics is 'compact', only the keys that a plan could move.",
         [
             ("interval_id", _TEXT, "the interval"),
             ("key", _KEY, "a key with tuples or state; if it is split, it stands here at its first channel"),
@@ -63,6 +74,24 @@ SCHEMAS: dict[str, pa.Schema] = {
                 _DOUBLE,
                 "processor seconds a row of the key took when a function per key was last measured on it; 0 if never",
             ),
+        ],
+    ),
+    "key_sums": _table(
+        "One row per interval and key with tuples or state, only where planning.statistics is 'compact': what key_stats has of some keys, of all.",
+        [
+            ("interval_id", _TEXT, "the interval"),
+            ("key", _KEY, "a key with tuples or state"),
+            *_SUMS,
+        ],
+    ),
+    "slot_stats": _table(
+        "One row per interval and slot of the ring, only where planning.statistics is 'compact': the keys of the slot that key_stats does not name.",
+        [
+            ("interval_id", _TEXT, "the interval"),
+            ("slot", _INT, "number of the slot on the ring"),
+            ("keys", _LONG, "how many such keys have tuples or state"),
+            ("cost", _DOUBLE, "what they will cost, by the operator's cost; no unit"),
+            *_SUMS,
         ],
     ),
     "channel_stats": _table(

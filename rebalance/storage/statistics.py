@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import timedelta
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
-from rebalance.partition import PartitionFunction, Share, consistent_ring, slots_of
+from rebalance.partition import Key, KeyType, PartitionFunction, Share, consistent_ring, slots_of
 from rebalance.pipeline.file import Pipeline
 from rebalance.planning.interface import ring_to_build_on
 from rebalance.planning.measure import channel_loads
 from rebalance.planning.model import Floats, Ints, KeyStats, Limits, Mask, Request
 from rebalance.storage import control
 from rebalance.storage.epochs import current_epoch
+from rebalance.storage.rest import NOTHING, bundled, read_rest, rest_by_channel
 from rebalance.storage.schemas import SCHEMAS, arrow_key
 
 _COLUMNS = ("key", "slot", "tuples", "cost", "held_bytes")
@@ -46,16 +50,20 @@ def split_keys(function: PartitionFunction, stats: pa.Table) -> dict[int, tuple[
     return {i: shares for i, shares in zip(at, function.splits.values(), strict=True) if i is not None}
 
 
-def loads_under(function: PartitionFunction, stats: pa.Table, what: str = "cost") -> Floats:
+def loads_under(
+    function: PartitionFunction, stats: pa.Table, what: str = "cost", *, rest: pa.Table | None = None
+) -> Floats:
     """The load of each channel if the function places the keys; a split key counts its share on each of its channels."""
     weight = stats[what].to_numpy().astype(np.float64)
-    return channel_loads(weight, channels_of(function, stats), function.channels, split_keys(function, stats))
+    loads = channel_loads(weight, channels_of(function, stats), function.channels, split_keys(function, stats))
+    return loads if rest is None else loads + rest_by_channel(function, rest, what)
 
 
-def channel_stats(stats: pa.Table, function: PartitionFunction, interval_id: str) -> pa.Table:
+def channel_stats(stats: pa.Table, function: PartitionFunction, interval_id: str, rest: pa.Table = NOTHING) -> pa.Table:
     """The rows of `channel_stats`: what the function puts on each channel, and what the ring alone would."""
     channel, channels = channels_of(function, stats), function.channels
-    keys = np.bincount(channel, minlength=channels)
+    others = {name: rest_by_channel(function, rest, name) for name in ("keys", "cost", "held_bytes")}
+    keys = np.bincount(channel, minlength=channels) + others["keys"].astype(np.int64)
     for shares in split_keys(function, stats).values():
         for share in shares[1:]:
             keys[share.channel] += 1
@@ -64,10 +72,13 @@ def channel_stats(stats: pa.Table, function: PartitionFunction, interval_id: str
             "interval_id": pa.repeat(interval_id, channels),
             "channel": np.arange(channels, dtype=np.int32),
             "keys": keys,
-            "tuples": loads_under(function, stats, "tuples"),
-            "cost": loads_under(function, stats),
-            "hash_cost": channel_loads(stats["cost"].to_numpy(), stats["hash_channel"].to_numpy(), channels),
-            "held_bytes": np.bincount(channel, stats["held_bytes"].to_numpy(), channels).astype(np.int64),
+            "tuples": loads_under(function, stats, "tuples", rest=rest),
+            "cost": loads_under(function, stats, rest=rest),
+            "hash_cost": channel_loads(stats["cost"].to_numpy(), stats["hash_channel"].to_numpy(), channels)
+            + others["cost"],
+            "held_bytes": (
+                np.bincount(channel, stats["held_bytes"].to_numpy(), channels) + others["held_bytes"]
+            ).astype(np.int64),
         },
         schema=SCHEMAS["channel_stats"],
     )
@@ -76,33 +87,50 @@ def channel_stats(stats: pa.Table, function: PartitionFunction, interval_id: str
 def make_request(pipeline: Pipeline, function: PartitionFunction, interval_id: str, *, mergeable: bool) -> Request:
     """What a planner is asked: the interval's statistics, the active function and the pipeline's limits."""
     table = _with_quiet_routes(read_key_stats(pipeline.tables, interval_id), function)
-    stats = KeyStats(
-        keys=table["key"].to_numpy(),
-        slots=table["slot"].to_numpy().astype(np.int32),
-        tuples=table["tuples"].to_numpy().astype(np.float64),
-        cost=table["cost"].to_numpy().astype(np.float64),
-        # Where state stays, a change of channel moves none of it.
-        state=table["held_bytes"].to_numpy().astype(np.float64) * (pipeline.planning.consistency == "move"),
-    )
     channels = pipeline.channels
     excluded = np.isin(np.arange(channels.count), channels.excluded)
     plain = consistent_ring(channels.count, replicas=channels.replicas, excluded=channels.excluded)
+    ring = ring_to_build_on(pipeline.make_planner(), function, plain, channels.count, channels.excluded)
+    rest = bundled(read_rest(pipeline.tables, interval_id), function, ring)
+    state = table["held_bytes"].to_numpy().astype(np.float64)
     return Request(
-        stats=stats,
-        current=channels_of(function, table),
-        ring=ring_to_build_on(pipeline.make_planner(), function, plain, channels.count, channels.excluded),
+        stats=KeyStats(
+            keys=_with_nameless(table["key"], len(rest)),
+            slots=_joined(table["slot"].to_numpy().astype(np.int32), rest.slots),
+            tuples=_joined(table["tuples"].to_numpy().astype(np.float64), rest.tuples),
+            cost=_joined(table["cost"].to_numpy().astype(np.float64), rest.cost),
+            # Where state stays, a change of channel moves none of it.
+            state=_joined(state, rest.state) * (pipeline.planning.consistency == "move"),
+        ),
+        current=_joined(channels_of(function, table), rest.current),
+        ring=ring,
         capacity=np.asarray(pipeline.capacities()),
         limits=Limits(
             theta_max=pipeline.planning.theta_max,
             max_routes=pipeline.planning.max_routes,
             max_bytes=pipeline.planning.max_bytes,
         ),
-        pinned=_pinned(pipeline, table) if pipeline.planning.pinned else None,
+        pinned=_joined(_pinned(pipeline, table), np.zeros(len(rest), dtype=np.bool_))
+        if pipeline.planning.pinned
+        else None,
         excluded=excluded if excluded.any() else None,
         mergeable=mergeable,
         nodes=pipeline.make_nodes(),
         utilisation=measured_utilisation(pipeline.tables, ~excluded, pipeline.interval.length),
+        rest=len(rest),
+        unnamed=rest.keys,
     )
+
+
+def _with_nameless(keys: pa.ChunkedArray, rest: int) -> NDArray[Any]:
+    """The keys, and behind them, in ascending order still, something in the place of those that have no name here."""
+    whole = pa.types.is_integer(keys.type)
+    last: Any = np.iinfo(np.int64).max if whole else "\U0010ffff"
+    return _joined(keys.to_numpy(), np.full(rest, last, dtype=np.int64 if whole else object))
+
+
+def _joined(keys: NDArray[Any], rest: NDArray[Any]) -> NDArray[Any]:
+    return np.append(keys, rest) if len(rest) else keys
 
 
 def measured_utilisation(root: str, used: Mask, length: timedelta) -> Floats | None:
@@ -120,12 +148,14 @@ def measured_utilisation(root: str, used: Mask, length: timedelta) -> Floats | N
 
 def _pinned(pipeline: Pipeline, table: pa.Table) -> Mask:
     kind = table["key"].type
-    wanted = [
-        str(k) if pa.types.is_string(kind) or pa.types.is_large_string(kind) else int(k)
-        for k in pipeline.planning.pinned
-    ]
+    wanted = typed_keys(pipeline.planning.pinned, "long" if pa.types.is_integer(kind) else "string")
     mask: Mask = pc.is_in(table["key"], value_set=pa.array(wanted, type=kind)).to_numpy()
     return mask
+
+
+def typed_keys(keys: Iterable[Key], key_type: KeyType) -> list[Key]:
+    """Keys as a person has written them, in the type of the pipeline's keys."""
+    return [int(key) if key_type == "long" else str(key) for key in keys]
 
 
 def _with_quiet_routes(table: pa.Table, function: PartitionFunction) -> pa.Table:

@@ -95,6 +95,7 @@ def put_volume(pipeline: Pipeline, interval: Interval, rows: int, keys: int = 1)
         "function_version": 0,
         "state_newest": "",
         "seconds": 0.1,
+        "statistics": "exact",
     }
     control.append(pipeline.tables, "interval_stats", [counted])
 

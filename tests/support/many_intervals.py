@@ -145,6 +145,7 @@ class _History:
                 "state_newest": "",
                 "window": 2,
                 "seconds": 1.5,
+                "statistics": "exact",
             }
         )
         counts = np.bincount(active, minlength=self.channels).tolist()

@@ -34,7 +34,8 @@ def counts_of(rows: Rows) -> pa.Table:
 def put_statistics(root: str, number: int, *, state_newest: int, held: int, added: int, window: int) -> None:
     """Leave what counting an interval would leave, of the one key a."""
     interval_id = FIRST.shifted(number).id
-    row = {"interval_id": interval_id, "rows": 1, "window": window, "state_newest": FIRST.shifted(state_newest).id}
+    row = {"interval_id": interval_id, "rows": 1, "window": window, "statistics": "exact"}
+    row["state_newest"] = FIRST.shifted(state_newest).id
     numbers = {"held_rows": held, "held_bytes": held, "added_rows": added, "added_bytes": added}
     key = {"interval_id": interval_id, "key": "a", "slot": int(slots_of(["a"], "string")[0]), **numbers}
     control.replace(root, "interval_stats", [row], interval_id=interval_id)
@@ -72,7 +73,7 @@ def count(root: str, number: int, rows: Rows, window: int) -> dict[str, tuple[in
         root, "key_stats", table.select(control.read(root, "key_stats").column_names), interval_id=interval_id
     )
     total = sum(rows.values())
-    row = {"interval_id": interval_id, "rows": total, "window": window}
+    row = {"interval_id": interval_id, "rows": total, "window": window, "statistics": "exact"}
     row["state_newest"] = FIRST.shifted(number - 1).id if number else ""
     control.replace(root, "interval_stats", [row], interval_id=interval_id)
     control.replace(root, "batches", [{"interval_id": interval_id, "rows": total}], interval_id=interval_id)

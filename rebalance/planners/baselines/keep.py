@@ -17,6 +17,7 @@ class Keep:
 
     name: ClassVar[str] = "keep"
     splits_keys: ClassVar[bool] = False
+    some_keys: ClassVar[bool] = True
 
     def propose(self, request: Request) -> Proposal:
         """The active assignment."""

@@ -17,6 +17,7 @@ class Fang(ABC):
     """Each planner adds how it cleans the table and in which order ψ keys leave."""
 
     splits_keys: ClassVar[bool] = False
+    some_keys: ClassVar[bool] = True
 
     #: Plan on compact records with R = 2^r; None = exactly, on the keys themselves.
     r: int | None = None

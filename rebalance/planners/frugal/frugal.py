@@ -65,6 +65,7 @@ class Frugal:
 
     name: ClassVar[str] = "frugal"
     splits_keys: ClassVar[bool] = False
+    some_keys: ClassVar[bool] = True
 
     #: Most keys a channel may hold; None = any number.
     max_keys: int | None = None

@@ -71,7 +71,7 @@ class Case:
     @property
     def route(self) -> float:
         """The least price of a route."""
-        return _ROUTE * float(self.request.stats.state.mean()) or 1.0
+        return _ROUTE * float(self.request.stats.state.sum()) / max(self.request.keys_in_all, 1) or 1.0
 
     def described(self, theta: float, channel: Ints) -> Plan:
         """A plan that was made elsewhere, held to this θ."""

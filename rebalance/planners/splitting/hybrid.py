@@ -47,6 +47,7 @@ class Hybrid:
 
     name: ClassVar[str] = "hybrid"
     splits_keys: ClassVar[bool] = True
+    some_keys: ClassVar[bool] = True
 
     #: A key is split when it costs more than so many fair loads.
     split_above: float = 1.0

@@ -1,0 +1,206 @@
+"""Keys that are counted and kept by Spark, of which only some come to the planner by name: the same results, and what is planned is reached."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from polars.testing import assert_frame_equal
+from pyspark.sql import SparkSession
+
+from rebalance.pipeline.file import Pipeline, load_pipeline
+from rebalance.steps.run import run_intervals
+from rebalance.storage import control
+from rebalance.storage.epochs import load_function
+from rebalance.storage.held import NUMBERS
+from rebalance.storage.history import read_history
+from rebalance.storage.reader import open_tables
+from rebalance.storage.rest import read_rest
+from rebalance.storage.statistics import loads_under
+from tests.support.world import (
+    WINDOWED_SUM,
+    Stages,
+    check_schemas,
+    contents,
+    expected_matches,
+    expected_sums,
+    first_interval,
+    make_world,
+    run_in_stages,
+    stored,
+    stored_results,
+)
+
+INTERVALS = 4
+#: So few routes that most of the keys need no name.
+FEW = 'mixed"\nstatistics = "compact"\nmax_routes = 6\nmode = "auto'
+pytestmark = pytest.mark.usefixtures("few_rows")
+
+
+def intervals(pipeline: Pipeline) -> list[str]:
+    return [first_interval(pipeline).shifted(number).id for number in range(INTERVALS)]
+
+
+@pytest.fixture(scope="module")
+def stages(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Stages:
+    folder = tmp_path_factory.mktemp("compact")
+    pipeline = make_world(folder / "world", planner=FEW, intervals=INTERVALS)
+    return run_in_stages(pipeline, folder, INTERVALS)
+
+
+@pytest.fixture(scope="module")
+def exact(stages: Stages, tmp_path_factory: pytest.TempPathFactory) -> Pipeline:
+    """The same events, counted exactly."""
+    planner = FEW.replace("compact", "exact")
+    events = Path(stages.pipeline.source.path)
+    pipeline = make_world(tmp_path_factory.mktemp("exact"), planner=planner, events_folder=events)
+    run_intervals(pipeline, count=INTERVALS)
+    return pipeline
+
+
+def test_results_equal_a_plain_recomputation_in_every_interval(stages: Stages) -> None:
+    for number in range(INTERVALS):
+        interval = first_interval(stages.pipeline).shifted(number)
+        found = stored_results(stages.pipeline, interval)
+        assert_frame_equal(found, expected_matches(stages.pipeline, interval), check_dtypes=False)
+
+
+def test_most_keys_are_counted_without_a_name_and_state_moves_all_the_same(stages: Stages) -> None:
+    root = stages.pipeline.tables
+    for counted in control.rows(root, "interval_stats"):
+        named = control.count(root, "key_stats", interval_id=counted["interval_id"])
+        assert counted["statistics"] == "compact"
+        assert 0 < named < counted["keys"] / 2
+    records = read_history(root)
+    assert all(record.applied for record in records)
+    assert any(record.moved_bytes for record in records)
+    assert all(record.reached < record.before for record in records)
+
+
+def test_what_the_plan_predicted_is_what_was_reached(stages: Stages) -> None:
+    root = stages.pipeline.tables
+    for interval_id in intervals(stages.pipeline):
+        (batch,) = control.rows(root, "batches", interval_id=interval_id)
+        (plan,) = control.rows(root, "plans", interval_id=interval_id)
+        stats, function = control.read(root, "key_stats", interval_id=interval_id), batch["function_version"]
+        assert function == plan["function_version"]
+        assert batch["loads"] == plan["loads_after"]
+        tuples = loads_under(load_function(root, function), stats, "tuples", rest=read_rest(root, interval_id))
+        assert batch["tuples"] == tuples.tolist()
+
+
+def test_named_keys_and_the_rest_of_the_slots_add_up_to_exact_statistics(stages: Stages, exact: Pipeline) -> None:
+    for interval_id in intervals(exact):
+        all_keys = stored(exact, "key_stats").filter(pl.col("interval_id") == interval_id)
+        sums = stored(stages.pipeline, "key_sums").filter(pl.col("interval_id") == interval_id)
+        assert_frame_equal(sums.select("key", *NUMBERS), all_keys.select("key", *NUMBERS).sort("key"))
+        named = stored(stages.pipeline, "key_stats").filter(pl.col("interval_id") == interval_id)
+        same = all_keys.filter(pl.col("key").is_in(named["key"].implode())).sort("key")
+        assert_frame_equal(
+            named.sort("key").select("key", "slot", "cost", *NUMBERS), same.select("key", "slot", "cost", *NUMBERS)
+        )
+        rest = stored(stages.pipeline, "slot_stats").filter(pl.col("interval_id") == interval_id)
+        left = all_keys.filter(~pl.col("key").is_in(named["key"].implode()))
+        expected = left.group_by("slot").agg(
+            pl.len().cast(pl.Int64).alias("keys"), *(pl.col(name).sum() for name in ("cost", *NUMBERS))
+        )
+        assert_frame_equal(rest.select(expected.columns).sort("slot"), expected.sort("slot"))
+
+
+def test_every_state_row_is_where_the_function_says(stages: Stages) -> None:
+    opened = open_tables(stages.pipeline.tables)
+    state = stored(stages.pipeline, "state", version=opened.state_version)
+    assert state["channel"].to_list() == opened.function.channel_of(state["key"].to_list()).tolist()
+
+
+def test_checks_of_quality_hold_and_know_the_rows_of_keys_without_a_name(stages: Stages) -> None:
+    checks = control.rows(stages.pipeline.tables, "quality_runs")
+    assert len({check["interval_id"] for check in checks}) == INTERVALS
+    assert all(check["success"] for check in checks)
+
+
+def test_the_tables_have_the_columns_of_their_schemas(stages: Stages) -> None:
+    check_schemas(stages.pipeline.tables, "string")
+
+
+@pytest.mark.parametrize("step", ["2 collect_stats", "2 make_plan", "2 migrate_state", "2 process_batch"])
+def test_a_step_that_is_run_again_gives_the_same(stages: Stages, tmp_path: Path, step: str) -> None:
+    pipeline = stages.copy(tmp_path, step)
+    interval = first_interval(pipeline).shifted(2)
+    run_intervals(pipeline, first=interval, count=2)
+    again = contents(pipeline)
+    for table, rows in contents_of(stages, tmp_path).items():
+        assert again[table] == rows, table
+
+
+def contents_of(stages: Stages, folder: Path) -> dict[str, object]:
+    return contents(stages.copy(folder / "done", "done"))
+
+
+def test_adding_channels_moves_keys_that_have_no_name(stages: Stages, tmp_path: Path) -> None:
+    pipeline = stages.copy(tmp_path, "2 collect_stats", "count = 4", "count = 6")
+    interval = first_interval(pipeline).shifted(2)
+    run_intervals(pipeline, first=interval, count=2)
+    opened = open_tables(pipeline.tables)
+    assert opened.function.channels == 6
+    state = stored(pipeline, "state", version=opened.state_version)
+    assert state["channel"].to_list() == opened.function.channel_of(state["key"].to_list()).tolist()
+    for number in (2, 3):
+        at = interval.shifted(number - 2)
+        assert_frame_equal(stored_results(pipeline, at), expected_matches(pipeline, at), check_dtypes=False)
+    (plan,) = control.rows(pipeline.tables, "plans", interval_id=interval.id)
+    (batch,) = control.rows(pipeline.tables, "batches", interval_id=interval.id)
+    assert batch["loads"] == plan["loads_after"]
+
+
+@pytest.mark.parametrize(
+    ("was", "becomes"), [("compact", "exact"), ("exact", "compact")], ids=["to exact", "to compact"]
+)
+def test_the_way_of_counting_can_be_changed_between_intervals(
+    stages: Stages, exact: Pipeline, tmp_path: Path, was: str, becomes: str
+) -> None:
+    pipeline = make_world(
+        tmp_path, planner=FEW.replace("compact", was), events_folder=Path(stages.pipeline.source.path)
+    )
+    run_intervals(pipeline, count=2)
+    file = pipeline.file
+    file.write_text(file.read_text().replace(f'statistics = "{was}"', f'statistics = "{becomes}"'))
+    pipeline = load_pipeline(file)
+    run_intervals(pipeline, first=first_interval(pipeline).shifted(2), count=2)
+    for number in (2, 3):
+        interval = first_interval(pipeline).shifted(number)
+        assert_frame_equal(stored_results(pipeline, interval), expected_matches(pipeline, interval), check_dtypes=False)
+        mine, theirs = (control.rows(one.tables, "channel_stats", interval_id=interval.id) for one in (pipeline, exact))
+        assert sum(row["held_bytes"] for row in mine) == sum(row["held_bytes"] for row in theirs)
+        assert sum(row["keys"] for row in mine) == sum(row["keys"] for row in theirs)
+
+
+def test_an_operator_that_does_not_keep_its_rows_is_counted_alike(
+    spark: SparkSession, stages: Stages, tmp_path: Path
+) -> None:
+    pipelines = []
+    for statistics in ("compact", "exact"):
+        pipeline = make_world(
+            tmp_path / statistics,
+            operator=WINDOWED_SUM,
+            planner=FEW.replace("compact", statistics),
+            events_folder=Path(stages.pipeline.source.path),
+        )
+        run_intervals(pipeline, count=3)
+        pipelines.append(pipeline)
+    compact, exact = pipelines
+    for number in range(3):
+        interval = first_interval(compact).shifted(number)
+        assert_frame_equal(stored_results(compact, interval), expected_sums(compact, interval), check_dtypes=False)
+        sums, keys = (
+            stored(one, table).filter(pl.col("interval_id") == interval.id).sort("key").select("key", *NUMBERS)
+            for one, table in ((compact, "key_sums"), (exact, "key_stats"))
+        )
+        assert_frame_equal(sums, keys)
+
+
+def test_plans_balance_and_move_about_as_little_as_exact_ones(stages: Stages, exact: Pipeline) -> None:
+    ours, theirs = read_history(stages.pipeline.tables), read_history(exact.tables)
+    assert np.mean([record.reached for record in ours]) <= np.mean([record.reached for record in theirs]) * 1.02
