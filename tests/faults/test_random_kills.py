@@ -40,6 +40,10 @@ SETTINGS = """
 master = "local[2]"
 [spark.settings]
 "spark.driver.memory" = "1g"
+# For a few rows, these take longer than the work.
+"spark.sql.codegen.wholeStage" = "false"
+"spark.sql.codegen.factoryMode" = "NO_CODEGEN"
+"spark.sql.adaptive.enabled" = "false"
 "spark.driver.extraClassPath" = "{jars}"
 "spark.driver.extraJavaOptions" = "-XX:SharedArchiveFile={archive}"
 """

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import random
+import socket
 import sqlite3
 import subprocess
 import sys
@@ -52,6 +53,7 @@ time = "ts"
 [interval]
 length = "1 h"
 first = {first:%Y-%m-%dT%H:%M:%SZ}
+grace = "0 min"
 [operator]
 name = "latest_match"
 window = 2
@@ -129,6 +131,11 @@ class Airflow:
             assert time.monotonic() < deadline, self.log.read_text()[-10_000:]
             time.sleep(0.2)
 
+    def answers(self) -> bool:
+        """Whether its API server listens, without which no task gets anywhere."""
+        with socket.socket() as asked:
+            return asked.connect_ex(("127.0.0.1", int(self.port))) == 0
+
     def is_at_work(self, since: str) -> bool:
         """Whether a task was started since then and runs, or none is left to be."""
         return self.asked(AT_WORK, since) != [0] or self.is_done()
@@ -161,6 +168,7 @@ def test_a_scheduler_killed_at_random_moments_leaves_every_row_as_if_it_had_live
     command = [str(Path(sys.executable).with_name("airflow")), "db", "migrate"]
     subprocess.run(command, env=airflow.environ, cwd=PROJECT, capture_output=True, check=True)
     with airflow.part("api-server", "--port", airflow.port), airflow.part("dag-processor"):
+        airflow.until(airflow.answers)
         while not airflow.is_done():
             since = datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S.%f")
             with airflow.part("scheduler", "--skip-serve-logs"):

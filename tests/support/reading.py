@@ -15,7 +15,7 @@ from rebalance.pipeline.file import Pipeline
 
 PROJECT = Path(__file__).resolve().parents[2]
 #: Seconds between two looks: more often, and a small machine does little else.
-PAUSE = 0.1
+PAUSE = 0.2
 ORDER = ("interval_id", "key", "time", "is_earlier", "value")
 
 
