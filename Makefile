@@ -4,6 +4,7 @@ PYTHON := .venv/bin/python
 # Extra words for the command, for example: make test ARGS="tests/unit -k ring"
 ARGS ?=
 KILLS ?= 1000
+ROUNDS ?= 1000
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test test-quick test-long faults ui lint format docs bench clean distclean browser postgres
@@ -27,8 +28,9 @@ test-quick: setup ## the tests without Spark and Airflow
 test-long: lint browser postgres ## all of make test with more cases, ten intervals for every planner, a kill at every moment
 	@REBALANCE_TEST_BUDGET=long $(PYTHON) tools/run_tests.py $(ARGS)
 
-faults: setup ## a thousand processes killed at random moments, some hours; fewer: make faults KILLS=50
-	@REBALANCE_KILLS=$(KILLS) $(PYTHON) tools/run_tests.py -s tests/faults/test_random_kills.py $(ARGS)
+faults: setup ## a thousand processes killed at random moments, a thousand races, hours; fewer: make faults KILLS=50 ROUNDS=50
+	@REBALANCE_KILLS=$(KILLS) REBALANCE_ROUNDS=$(ROUNDS) $(PYTHON) tools/run_tests.py -s tests/faults/test_random_*.py tests/faults/test_race_rounds.py \
+		tests/spark/test_drivers_race.py $(ARGS)
 
 ui: setup ## Airflow's pages on the demo's data; Ctrl-C stops them
 	@$(PYTHON) tools/ui.py $(ARGS)

@@ -93,7 +93,24 @@ def given_up() -> str:
 
 def has_ended() -> bool:
     """Whether this process's Spark was ended from outside: its master is gone, or has thrown it out."""
+    return _is_stopped() is True
+
+
+def jvm_is_gone() -> bool:
+    """Whether the JVM of this process's Spark has died: killed, by a kernel that is short of memory for one, or crashed."""
+    return _is_stopped() is None
+
+
+def _is_stopped() -> bool | None:
+    """Whether the Spark of this process was stopped behind its back; None if nobody is there to answer."""
     pyspark: Any = sys.modules.get("pyspark")
     context = pyspark and pyspark.SparkContext._active_spark_context
     started = getattr(context, "_jsc", None)
-    return started is not None and bool(started.sc().isStopped())
+    if started is None:
+        return False
+    from py4j.protocol import Py4JError
+
+    try:
+        return bool(started.sc().isStopped())
+    except (OSError, EOFError, Py4JError):
+        return None

@@ -20,7 +20,7 @@ from rebalance.spark import warm
 from rebalance.spark.defaults import brings_delta, joined, spark_defaults
 from rebalance.spark.environment import delta_jars, package_jars, use_java
 from rebalance.spark.jars import S3_PACKAGES
-from rebalance.spark.resources import Watch, has_ended
+from rebalance.spark.resources import Watch, has_ended, jvm_is_gone
 from rebalance.stores.places import is_remote, is_secret, spark_settings
 
 if TYPE_CHECKING:
@@ -75,7 +75,9 @@ def spark_session(pipeline: Pipeline | None = None) -> SparkSession:
         from pyspark.sql import SparkSession
 
     asked = _asked(pipeline) if pipeline else {}
-    if has_ended() and SparkSession._instantiatedSession is not None:
+    if jvm_is_gone():
+        warm.forget_jvm()
+    elif has_ended() and SparkSession._instantiatedSession is not None:
         SparkSession._instantiatedSession.stop()
     # Not the "active" session: that may be one that a step has opened for its own settings.
     if SparkContext._active_spark_context is not None and SparkSession._instantiatedSession is not None:

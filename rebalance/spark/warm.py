@@ -82,7 +82,7 @@ def attach(settings: Mapping[str, str], spark_home: Path) -> bool:
         _connect(*jvm.address())
     except Exception as error:
         log.info("the warm Spark is not used: %s", error)
-        _forget()
+        forget_jvm()
         if jvm.record:
             jvm.end()
         jvm.close()
@@ -163,7 +163,7 @@ def _leave(jvm: WarmJvm, minutes: float) -> None:
     except Exception as error:
         log.info("the warm Spark is ended: %s", error)
         minutes = 0
-    _forget()
+    forget_jvm()
     if said := jvm.output():
         log.warning("Spark said: %s", said[-10_000:])
     if minutes:
@@ -173,8 +173,8 @@ def _leave(jvm: WarmJvm, minutes: float) -> None:
         jvm.close()
 
 
-def _forget() -> None:
-    """Make PySpark forget the JVM, which this process has no more."""
+def forget_jvm() -> None:
+    """Make PySpark forget the JVM, which this process has no more; the next session starts another."""
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 

@@ -80,6 +80,9 @@ def process_batch(pipeline: Pipeline, interval: Interval, insist: Insist = AS_US
         source = read_source(spark, pipeline, interval, pinned=quarantines or watches)
         events = events_of(source, pipeline, interval)
         epoch = active_epoch(pipeline, interval, key_type_of(events, pipeline.source.key))
+        if epoch.interval_id == interval.id:
+            # Published by another process since it was asked for: this very epoch would be built on.
+            return done_already(pipeline, interval, epoch)
         epoch = adopted(pipeline.tables, epoch)
         roll_back(pipeline.tables, epoch)
         check_consistency(pipeline, epoch)

@@ -35,20 +35,26 @@ def trouble_in_words(root: str) -> Iterator[None]:
     except EnvironmentMissingError:
         raise
     except Exception as error:
-        found = _of_a_cluster() or (None if isinstance(error, RebalanceError) else _of_storage(error, root))
+        found = _of_spark() or (None if isinstance(error, RebalanceError) else _of_storage(error, root))
         if found is None:
             raise
         raise found from error
 
 
-def _of_a_cluster() -> RebalanceError | None:
-    """What a cluster did to our jobs: that it had nothing for them, or that it ended them."""
+def _of_spark() -> RebalanceError | None:
+    """What became of our Spark: that a cluster had nothing for its jobs, or ended them, or that its JVM has died."""
     if given_up := resources.given_up():
         return EnvironmentMissingError(given_up)
     if resources.has_ended():
         return EnvironmentMissingError(
             "Spark's master has ended this application, or could not be reached: Spark's own lines in the log say which. "
             "Check spark.master, and look at the master's own page. The step can be run again."
+        )
+    if resources.jvm_is_gone():
+        return EnvironmentMissingError(
+            "Spark's JVM has died in the middle of this step: somebody has killed it, or the kernel has, for want of memory (then its log, "
+            f"`dmesg`, says so; lower spark.driver.memory in [spark.settings], or give the machine more). {_NOTHING_PUBLISHED} The step can "
+            "be run again."
         )
     return None
 

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.fs as pa_fs
 import pyarrow.parquet as pq
 from deltalake import CommitProperties, DeltaTable, Schema
-from deltalake.exceptions import CommitFailedError
+from deltalake.exceptions import CommitFailedError, DeltaError
 from deltalake.transaction import AddAction, create_table_with_add_actions
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructField, StructType
@@ -97,15 +97,20 @@ def commit_files(
     properties = CommitProperties(custom_metadata=dict(metadata), max_commit_retries=None if after is None else 0)
     require_lock(root)
     if not exists(root, table):
-        create_table_with_add_actions(
-            path,
-            Schema.from_json(commented(table, schema).json()),
-            actions,
-            partition_by=list(partition_by),
-            description=about(table),
-            commit_properties=properties,
-            storage_options=options_of(path),
-        )
+        try:
+            create_table_with_add_actions(
+                path,
+                Schema.from_json(commented(table, schema).json()),
+                actions,
+                partition_by=list(partition_by),
+                description=about(table),
+                commit_properties=properties,
+                storage_options=options_of(path),
+            )
+        except DeltaError:
+            if not exists(root, table):
+                raise
+            raise _overtaken(f"the table {table} was to be made, but another process has made it since.") from None
         return 0
     delta = open_table(root, table, after)
     filters: list[tuple[str, str, list[str]]] = [("interval_id", "in", list(in_place_of))]
@@ -123,11 +128,14 @@ def commit_files(
     except CommitFailedError:
         if after is None:
             raise
-        raise OvertakenError(
-            f"version {after} of the table {table} was to be followed, but another process has written to it since. "
-            "Nothing was committed here. Run the step again."
+        raise _overtaken(
+            f"version {after} of the table {table} was to be followed, but another process has written to it since."
         ) from None
     return open_table(root, table).version() if after is None else after + 1
+
+
+def _overtaken(how: str) -> OvertakenError:
+    return OvertakenError(f"{how} Nothing was committed here. Run the step again.")
 
 
 def commented(table: str, schema: StructType) -> StructType:

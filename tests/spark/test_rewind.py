@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
@@ -16,7 +17,7 @@ from rebalance.steps import run_step
 from rebalance.steps.rewind import rewind, undo
 from rebalance.steps.run import run_intervals
 from rebalance.storage import control
-from rebalance.storage.epochs import all_epochs, current_epoch
+from rebalance.storage.epochs import Epoch, all_epochs, current_epoch
 from tests.support.world import expected_matches, first_interval, make_world, stored, stored_results
 
 pytestmark = pytest.mark.usefixtures("few_rows")
@@ -111,3 +112,22 @@ def test_a_process_that_wakes_up_after_its_retry_has_published_changes_nothing_a
     fresh = small_world(tmp_path / "fresh", 2, Path(pipeline.source.path))
     run(fresh, 2)
     assert state_rows(pipeline).equals(state_rows(fresh))
+
+
+def test_a_process_that_is_overtaken_before_it_asks_what_to_build_on_does_not_build_on_its_own_interval(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pipeline = small_world(tmp_path, 1)
+    monkeypatch.setattr("rebalance.steps.turn.writer_lock", lambda root: nullcontext())
+    first, asked, retried = first_interval(pipeline), step.active_epoch, list[str]()
+
+    def asleep(*what: Any) -> Epoch:
+        if not retried:
+            retried.append("now")
+            run_step("process_batch", pipeline, first)
+        return asked(*what)
+
+    monkeypatch.setattr(step, "active_epoch", asleep)
+    assert "was processed already" in run_step("process_batch", pipeline, first)
+    assert [epoch.kind for epoch in all_epochs(pipeline.tables)] == ["start", "process"]
+    check_results(pipeline, 1)
