@@ -7,6 +7,7 @@ are plain Delta tables that Spark, polars and DuckDB read too; no deletion vecto
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 
@@ -210,5 +211,16 @@ def _write(
     delta = open_table(root, table)
     if delta.version() and delta.version() % _COMPACT_EVERY == 0:
         if table not in _NEVER_COMPACTED:
-            delta.optimize.compact()
+            _compact(delta)
         delta.create_checkpoint()
+
+
+def _compact(delta: DeltaTable) -> None:
+    """The same rows in one file, as the very next version or not at all; what another process commits meanwhile goes first.
+
+    delta-rs' own compaction would try again: of two at once, both would put a file in the place of the same ones, and every row was there twice.
+    """
+    found = QueryBuilder().register("t", delta).execute("SELECT * FROM t")
+    rows = _plain_text(pa.RecordBatchReader.from_stream(found).read_all())
+    with suppress(CommitFailedError):
+        write_deltalake(delta, rows, mode="overwrite", commit_properties=CommitProperties(max_commit_retries=0))

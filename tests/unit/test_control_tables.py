@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from deltalake import DeltaTable
 
 from rebalance.errors import LockedError, OvertakenError, RebalanceError
 from rebalance.partition import KeyType, PartitionFunction, consistent_ring
@@ -29,6 +30,10 @@ from rebalance.storage.statistics import read_key_stats
 
 def batch(interval: str, rows: int) -> dict[str, Any]:
     return {"interval_id": interval, "rows": rows, "seconds": 1.0, "task_seconds": [0.5]}
+
+
+def answer(number: int) -> dict[str, Any]:
+    return {"plan_id": f"{number:02}", "answered_at": datetime(2026, 1, 1, tzinfo=UTC)}
 
 
 def test_a_table_that_was_never_written_is_empty(tmp_path: Path) -> None:
@@ -66,13 +71,31 @@ def test_values_with_quotes_are_values_and_nothing_else(tmp_path: Path, name: st
 
 
 def test_many_commits_are_compacted_into_few_files(tmp_path: Path) -> None:
-    from deltalake import DeltaTable
-
     root = str(tmp_path)
     for number in range(120):
         control.append(root, "batches", [batch(f"{number:03}", number)])
     assert len(DeltaTable(control.table_path(root, "batches")).file_uris()) < 60
     assert control.read(root, "batches").num_rows == 120
+
+
+def test_two_that_compact_a_table_at_the_same_time_double_no_row(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root, opened, faster = str(tmp_path), control.open_table, list[int]()
+    for number in range(50):
+        control.append(root, "approvals", [answer(number)])
+
+    def asleep(*what: Any) -> DeltaTable:
+        found = opened(*what)
+        if found.version() == 50 and not faster:
+            faster.append(opened(*what).optimize.compact()["numFilesRemoved"])
+        return found
+
+    monkeypatch.setattr(control, "open_table", asleep)
+    control.append(root, "approvals", [answer(50)])
+    assert faster == [51]
+    assert sorted(row["plan_id"] for row in control.rows(root, "approvals")) == [f"{number:02}" for number in range(51)]
+    assert len(opened(root, "approvals").file_uris()) == 1
 
 
 def test_the_highest_epoch_is_the_active_one(tmp_path: Path) -> None:
