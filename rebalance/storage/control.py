@@ -15,6 +15,7 @@ import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, QueryBuilder, Schema, write_deltalake
 from deltalake.exceptions import CommitFailedError, DeltaError
 
+from rebalance.errors import OvertakenError
 from rebalance.partition import KeyType
 from rebalance.storage.lock import require_lock
 from rebalance.storage.schemas import SCHEMAS, about, has_own_keys, schema_of
@@ -22,6 +23,8 @@ from rebalance.stores.access import delta_table, is_table, make_folder, require_
 from rebalance.stores.places import options_of
 
 Value = str | int
+#: How often a row is tried to be added beside others who write.
+_TRIES = 20
 #: A control table is compacted every this many commits, so that reading it does not slow down with the intervals.
 _COMPACT_EVERY = 50
 #: Large tables of which one interval is read at a time: partitioned by it.
@@ -139,8 +142,12 @@ def _plain_text(table: pa.Table) -> pa.Table:
 
 
 def append(root: str, table: str, content: list[dict[str, Any]] | pa.Table) -> None:
-    """Add rows in one atomic commit."""
-    _write(root, table, content, mode="append")
+    """Add rows in one atomic commit. They depend on nothing that is there: whatever is committed meanwhile, they are added."""
+    for _ in range(_TRIES):
+        with suppress(CommitFailedError):
+            _write(root, table, content, mode="append")
+            return
+    raise _overtaken(table)
 
 
 def create(root: str, table: str) -> None:
@@ -182,14 +189,27 @@ def replace(root: str, table: str, content: list[dict[str, Any]] | pa.Table, **w
         append(root, table, content)
         return
     ((column, value),) = where.items()
-    _write(root, table, content, mode="overwrite", predicate=f'"{column}" = {literals(value)}')
+    try:
+        _write(root, table, content, mode="overwrite", predicate=f'"{column}" = {literals(value)}')
+    except CommitFailedError:
+        raise _overtaken(table) from None
 
 
 def delete(root: str, table: str, **where: Value) -> None:
     """Remove the rows whose column equals the value (one column), in one atomic commit."""
     ((column, value),) = where.items()
     require_lock(root)
-    open_table(root, table).delete(f'"{column}" = {literals(value)}')
+    try:
+        open_table(root, table).delete(f'"{column}" = {literals(value)}')
+    except CommitFailedError:
+        raise _overtaken(table) from None
+
+
+def _overtaken(table: str) -> OvertakenError:
+    return OvertakenError(
+        f"another process has written to the table {table} while this one did. Nothing was committed here. Look at `rebalance status`; if "
+        "the interval is not done, run the step again."
+    )
 
 
 def _write(

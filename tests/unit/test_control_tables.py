@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -26,6 +28,7 @@ from rebalance.storage.lock import writer_lock
 from rebalance.storage.reader import open_tables
 from rebalance.storage.schemas import SCHEMAS, schema_of
 from rebalance.storage.statistics import read_key_stats
+from tests.support.budget import cases
 
 
 def batch(interval: str, rows: int) -> dict[str, Any]:
@@ -96,6 +99,46 @@ def test_two_that_compact_a_table_at_the_same_time_double_no_row(
     assert faster == [51]
     assert sorted(row["plan_id"] for row in control.rows(root, "approvals")) == [f"{number:02}" for number in range(51)]
     assert len(opened(root, "approvals").file_uris()) == 1
+
+
+#: Adds so many answers.
+WRITER = """
+import sys
+from datetime import UTC, datetime
+from rebalance.storage import control
+
+root, name, count = sys.argv[1:]
+for number in range(int(count)):
+    control.append(root, "approvals", [{"plan_id": f"{name}{number:03}", "answered_at": datetime(2026, 1, 1, tzinfo=UTC)}])
+"""
+
+
+def test_rows_that_two_add_at_the_same_time_are_all_there_once_while_the_table_is_compacted(tmp_path: Path) -> None:
+    root, count = str(tmp_path), cases(130, long=1000)
+    command = [sys.executable, "-c", WRITER, root]
+    writers = [subprocess.Popen([*command, name, str(count)]) for name in "ab"]
+    assert [writer.wait(timeout=600) for writer in writers] == [0, 0]
+    found = sorted(row["plan_id"] for row in control.rows(root, "approvals"))
+    assert found == [f"{name}{number:03}" for name in "ab" for number in range(count)]
+    assert len(control.open_table(root, "approvals").file_uris()) < 2 * count
+
+
+def test_rows_that_cannot_be_replaced_because_somebody_else_has_are_an_error_of_ours(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root, write = str(tmp_path), control.write_deltalake
+    control.append(root, "batches", [batch("a", 1)])
+
+    def asleep(path: str, *what: Any, **how: Any) -> None:
+        seen = DeltaTable(path)
+        write(path, *what, **how)
+        write(seen, *what, **how)
+
+    monkeypatch.setattr(control, "write_deltalake", asleep)
+    with pytest.raises(OvertakenError, match="another process has written to the table batches while this one did"):
+        control.replace(root, "batches", [batch("a", 2)], interval_id="a")
+    monkeypatch.undo()
+    assert [row["rows"] for row in control.rows(root, "batches")] == [2]
 
 
 def test_the_highest_epoch_is_the_active_one(tmp_path: Path) -> None:
