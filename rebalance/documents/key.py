@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from rebalance.documents.plain import Document, document
-from rebalance.documents.words import bytes_in_words, several
+from rebalance.documents.words import bytes_in_words, percent, several
 from rebalance.errors import RebalanceError
 from rebalance.partition import Key, PartitionFunction, slots_of
 from rebalance.pipeline.file import Pipeline
@@ -143,7 +143,7 @@ def _why(found: Document, *, all_named: bool) -> Iterator[str]:
     if history["id"]:
         tuples, cost, held = (history[name][-1] for name in ("tuples", "cost", "held_bytes"))
         share = history["share"][-1]
-        of_all = f" ({share:.1%} of all)" if share is not None else ""
+        of_all = f" ({_small(share)} of all)" if share is not None else ""
         yield (
             f"In interval {history['id'][-1]} it had {several(tuples, 'event')}, load {cost:,.0f}{of_all}, {bytes_in_words(held)} of state."
             if tuples or held
@@ -151,3 +151,8 @@ def _why(found: Document, *, all_named: bool) -> Iterator[str]:
             if all_named
             else f"In interval {history['id'][-1]} it was not among the keys that were counted by name."
         )
+
+
+def _small(share: float) -> str:
+    """Most keys have next to nothing of the load, and none of them has 0.0 %."""
+    return percent(share) if share >= 0.001 or share == 0 else "less than 0.1 %"

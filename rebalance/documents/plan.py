@@ -112,7 +112,7 @@ def _left(used: float, allowed: float) -> str:
 def _became(mode: str, name: str, interval: str, plan: Document) -> str:
     """What happened to a plan that was to be applied."""
     if plan["applied"]:
-        return "It was carried out."
+        return f"It was carried out by epoch {plan['epoch']['epoch']}."
     if mode == "shadow":
         return "Nothing is moved in mode shadow."
     answer = plan["answer"]

@@ -12,7 +12,7 @@ from rebalance.documents.words import certificate
 from rebalance.pipeline.file import Pipeline
 from rebalance.storage import control
 from rebalance.storage.approvals import answers_to, pending
-from rebalance.storage.epochs import carried_out
+from rebalance.storage.epochs import Epoch, carried_out
 
 #: So many moves are listed one by one, the heaviest.
 LISTED = 500
@@ -28,11 +28,13 @@ def plan_of(pipeline: Pipeline, row: dict[str, Any]) -> Document:
     root, digest = pipeline.tables, _digest(pipeline.tables, row)
     waiting = pending(root) if pipeline.planning.mode == "approve" else None
     answers = answers_to(root, row["plan_id"], digest) if digest else []
+    done = carried_out(root, [row["plan_id"]])
     return {
         **{name: row[name] for name in _AS_STORED},
         "digest": digest,
         "notes": [note for note in (row["notes"] or "").split("; ") if note],
-        "applied": bool(carried_out(root, [row["plan_id"]])),
+        "applied": bool(done),
+        "epoch": _epoch(done[-1]) if done else None,
         "certificate": certificate(
             theta_max=row["theta_max"],
             theta_after=row["theta_after"],
@@ -51,6 +53,15 @@ def _digest(root: str, plan: dict[str, Any]) -> str | None:
         return None
     found = control.rows(root, "functions", columns=["digest"], version=plan["function_version"])
     return str(found[-1]["digest"]) if found else None
+
+
+def _epoch(published: Epoch) -> Document:
+    return {
+        "epoch": published.epoch,
+        "at": published.published_at,
+        "function_version": published.function_version,
+        "state_version": published.state_version,
+    }
 
 
 def _answer(given: dict[str, Any]) -> Document:

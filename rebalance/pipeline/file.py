@@ -236,7 +236,7 @@ def find_pipeline(name: str) -> Pipeline:
     if not os.path.isfile(file):
         known = ", ".join(pipeline_names()) or "none"
         raise ConfigError(
-            f"there is no pipeline {name!r} in {file.parent}. There are: {known}. Give a file, or name the folder in {FOLDER_VARIABLE}."
+            f"there is no pipeline {name!r} in {file.parent.absolute()}. There are: {known}. Give a file, or name the folder in {FOLDER_VARIABLE}."
         )
     return load_pipeline(file)
 

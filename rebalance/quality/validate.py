@@ -7,6 +7,8 @@ The context lives only as long as the check: keeping Great Expectations' own fil
 from __future__ import annotations
 
 import os
+import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -70,6 +72,10 @@ def _check(interval: Interval, name: str, expectations: list[Expectation], asset
     suite = gx.ExpectationSuite(name, expectations=expectations)
     wanted = {"result_format": "SUMMARY", "partial_unexpected_count": _EXAMPLES}
     validation = batch.validate(suite, result_format=wanted)
+    for result in validation.results:
+        # Data Docs leave out an observed value that is a number of numpy's.
+        if hasattr(observed := result.result.get("observed_value"), "item"):
+            result.result["observed_value"] = observed.item()
     return Checked(suite, validation, [_row(interval, name, result) for result in validation.results])
 
 
@@ -79,7 +85,7 @@ def _row(interval: Interval, suite: str, result: Any) -> dict[str, Any]:
     wanted = {k: v for k, v in config.kwargs.items() if k not in _NOT_WANTED}
     column = config.kwargs.get("column", "")
     where = (column or "the table") + (" of events" if suite == "events" else "")
-    more = (f" {wanted}" if wanted else "") + (f" ({config.notes})" if isinstance(config.notes, str) else "")
+    more = "; ".join(filter(None, [_asked(wanted), config.notes if isinstance(config.notes, str) else ""]))
     return {
         "interval_id": interval.id,
         "suite": suite,
@@ -88,8 +94,25 @@ def _row(interval: Interval, suite: str, result: Any) -> dict[str, Any]:
         "severity": "stop" if config.severity == "critical" else "warn",
         "success": bool(result.success),
         "bad_rows": int(result.result.get("unexpected_count") or 0),
-        "detail": f"{config.type} on {where}{more}: {_found(result)}",
+        "detail": f"{config.type} on {where}{f' ({more})' if more else ''}: {_found(result)}",
     }
+
+
+def _asked(wanted: Mapping[str, Any]) -> str:
+    """An expectation's arguments, as a person reads them.
+
+    >>> _asked({"min_value": 0.0, "max_value": 60000.0, "or_equal": True})
+    'min_value 0, max_value 60,000, or_equal True'
+    >>> _asked({"max_value": sys.float_info.max})
+    'max_value the largest number there is'
+    """
+    return ", ".join(f"{name} {_limit(value)}" for name, value in wanted.items())
+
+
+def _limit(value: Any) -> str:
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return str(value)
+    return "the largest number there is" if value == sys.float_info.max else f"{value:,.15g}"
 
 
 def _found(result: Any) -> str:

@@ -7,6 +7,7 @@ are plain Delta tables that Spark, polars and DuckDB read too; no deletion vecto
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 
@@ -14,6 +15,7 @@ import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, QueryBuilder, Schema, write_deltalake
 from deltalake.exceptions import CommitFailedError, DeltaError
 
+from rebalance.errors import OvertakenError
 from rebalance.partition import KeyType
 from rebalance.storage.lock import require_lock
 from rebalance.storage.schemas import SCHEMAS, about, has_own_keys, schema_of
@@ -21,6 +23,8 @@ from rebalance.stores.access import delta_table, is_table, make_folder, require_
 from rebalance.stores.places import options_of
 
 Value = str | int
+#: How often a row is tried to be added beside others who write.
+_TRIES = 20
 #: A control table is compacted every this many commits, so that reading it does not slow down with the intervals.
 _COMPACT_EVERY = 50
 #: Large tables of which one interval is read at a time: partitioned by it.
@@ -138,8 +142,12 @@ def _plain_text(table: pa.Table) -> pa.Table:
 
 
 def append(root: str, table: str, content: list[dict[str, Any]] | pa.Table) -> None:
-    """Add rows in one atomic commit."""
-    _write(root, table, content, mode="append")
+    """Add rows in one atomic commit. They depend on nothing that is there: whatever is committed meanwhile, they are added."""
+    for _ in range(_TRIES):
+        with suppress(CommitFailedError):
+            _write(root, table, content, mode="append")
+            return
+    raise _overtaken(table)
 
 
 def create(root: str, table: str) -> None:
@@ -181,14 +189,27 @@ def replace(root: str, table: str, content: list[dict[str, Any]] | pa.Table, **w
         append(root, table, content)
         return
     ((column, value),) = where.items()
-    _write(root, table, content, mode="overwrite", predicate=f'"{column}" = {literals(value)}')
+    try:
+        _write(root, table, content, mode="overwrite", predicate=f'"{column}" = {literals(value)}')
+    except CommitFailedError:
+        raise _overtaken(table) from None
 
 
 def delete(root: str, table: str, **where: Value) -> None:
     """Remove the rows whose column equals the value (one column), in one atomic commit."""
     ((column, value),) = where.items()
     require_lock(root)
-    open_table(root, table).delete(f'"{column}" = {literals(value)}')
+    try:
+        open_table(root, table).delete(f'"{column}" = {literals(value)}')
+    except CommitFailedError:
+        raise _overtaken(table) from None
+
+
+def _overtaken(table: str) -> OvertakenError:
+    return OvertakenError(
+        f"another process has written to the table {table} while this one did. Nothing was committed here. Look at `rebalance status`; if "
+        "the interval is not done, run the step again."
+    )
 
 
 def _write(
@@ -210,5 +231,16 @@ def _write(
     delta = open_table(root, table)
     if delta.version() and delta.version() % _COMPACT_EVERY == 0:
         if table not in _NEVER_COMPACTED:
-            delta.optimize.compact()
+            _compact(delta)
         delta.create_checkpoint()
+
+
+def _compact(delta: DeltaTable) -> None:
+    """The same rows in one file, as the very next version or not at all; what another process commits meanwhile goes first.
+
+    delta-rs' own compaction would try again: of two at once, both would put a file in the place of the same ones, and every row was there twice.
+    """
+    found = QueryBuilder().register("t", delta).execute("SELECT * FROM t")
+    rows = _plain_text(pa.RecordBatchReader.from_stream(found).read_all())
+    with suppress(CommitFailedError):
+        write_deltalake(delta, rows, mode="overwrite", commit_properties=CommitProperties(max_commit_retries=0))

@@ -10,6 +10,7 @@ from datetime import datetime
 from functools import cached_property
 from pathlib import Path
 
+from rebalance.documents.words import several
 from rebalance.errors import ConfigError
 from rebalance.pipeline.file import Pipeline, load_pipeline
 from rebalance.pipeline.folder import pipelines_folder
@@ -189,7 +190,7 @@ def pipeline_text(name: str, guess: Guess) -> str:
     intervals = max(1, round((last - first) / parse_length(guess.length)))
     rows = found.rows or found.sample.num_rows
     columns = columns_as_sql(found.columns) if found.format in ("csv", "json") else None
-    of_files = f"{found.sample.num_rows:,} rows of {found.files:,} files"
+    of_files = f"{several(found.sample.num_rows, 'row')} of {several(found.files, 'file')}"
     looked = (
         f"All {of_files} were looked at."
         if found.is_whole
@@ -198,7 +199,7 @@ def pipeline_text(name: str, guess: Guess) -> str:
     others = "\n".join(f"#   {_about(spread)}" for spread in guess.spreads if spread.column != guess.key)
     return f"""\
 # Made by `rebalance init` from a look at the table. {looked}
-# What was guessed is explained where it stands; what is not here has its default (the modules of rebalance/pipeline have every knob).
+# What was guessed is explained where it stands; what is not here has its default (docs/reference/pipeline_file.md has every knob).
 
 # The DAG is rebalance_<name>.
 name = {_quoted(name)}

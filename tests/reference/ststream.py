@@ -25,6 +25,8 @@ class Case:
     performance: list[float]
     theta: float = 0.25
     mergeable: bool = True
+    #: "room" or "l_max".
+    cut: str = "room"
     pinned: set[int] = field(default_factory=set)
     #: Key → share on each channel, the first one where its state is.
     splits: dict[int, dict[int, float]] = field(default_factory=dict)
@@ -96,6 +98,9 @@ def tier_1(case: Case, pieces: Pieces, node: list[int]) -> None:
     after = dict(pieces)
     r = move_out(case, after, l_max)
     r = [entry for entry in sorted(r, key=order) if not move_in(case, after, l_max, entry)]
+    if case.mergeable and case.cut == "l_max" and r:
+        cut_at(l_max[lowest_first(case, after, node)[0]], case, after, node, r)
+        r = []
     while r:
         r.sort(key=order)
         c, k, d = r.pop(0)
@@ -111,6 +116,19 @@ def tier_1(case: Case, pieces: Pieces, node: list[int]) -> None:
     if lower(*(sorted((load_on(x, [d]) / case.capacity[d] for d in node), reverse=True) for x in (after, pieces))):
         pieces.clear()
         pieces |= after
+
+
+def cut_at(l_max: float, case: Case, pieces: Pieces, node: list[int], r: list[tuple[float, int, int]]) -> None:
+    """Equation 10: k - L_max and L_max, again and again; equation 12: the parts in ascending order."""
+    parts = []
+    while r:
+        c, k, d = r.pop()
+        if c > l_max * (1 + TOLERANCE):
+            r.append((c - l_max, k, d))
+            c = l_max
+        parts.append((c, k, d))
+    for c, k, _ in sorted(parts):
+        give(pieces, k, lowest_first(case, pieces, node)[0], c)
 
 
 def order(entry: tuple[float, int, int]) -> tuple[float, int, int]:

@@ -31,6 +31,10 @@ class AirflowApi:
         """Let it run; False as long as Airflow does not know it."""
         return self._if_there("PATCH", f"/api/v2/dags/{dag_id}", {"is_paused": False}) is not None
 
+    def pause(self, dag_id: str) -> None:
+        """Let nothing of it begin; what is at work goes on."""
+        self._ask("PATCH", f"/api/v2/dags/{dag_id}", {"is_paused": True})
+
     def state(self, dag_id: str, interval: Interval) -> str:
         """What has become of the scheduler's run of an interval; empty as long as there is none."""
         return str((self._of_run(dag_id, interval) or {}).get("state", ""))

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
+from deltalake import DeltaTable
 
 from rebalance.errors import LockedError, OvertakenError, RebalanceError
 from rebalance.partition import KeyType, PartitionFunction, consistent_ring
@@ -25,10 +28,15 @@ from rebalance.storage.lock import writer_lock
 from rebalance.storage.reader import open_tables
 from rebalance.storage.schemas import SCHEMAS, schema_of
 from rebalance.storage.statistics import read_key_stats
+from tests.support.budget import cases
 
 
 def batch(interval: str, rows: int) -> dict[str, Any]:
     return {"interval_id": interval, "rows": rows, "seconds": 1.0, "task_seconds": [0.5]}
+
+
+def answer(number: int) -> dict[str, Any]:
+    return {"plan_id": f"{number:02}", "answered_at": datetime(2026, 1, 1, tzinfo=UTC)}
 
 
 def test_a_table_that_was_never_written_is_empty(tmp_path: Path) -> None:
@@ -66,13 +74,71 @@ def test_values_with_quotes_are_values_and_nothing_else(tmp_path: Path, name: st
 
 
 def test_many_commits_are_compacted_into_few_files(tmp_path: Path) -> None:
-    from deltalake import DeltaTable
-
     root = str(tmp_path)
     for number in range(120):
         control.append(root, "batches", [batch(f"{number:03}", number)])
     assert len(DeltaTable(control.table_path(root, "batches")).file_uris()) < 60
     assert control.read(root, "batches").num_rows == 120
+
+
+def test_two_that_compact_a_table_at_the_same_time_double_no_row(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root, opened, faster = str(tmp_path), control.open_table, list[int]()
+    for number in range(50):
+        control.append(root, "approvals", [answer(number)])
+
+    def asleep(*what: Any) -> DeltaTable:
+        found = opened(*what)
+        if found.version() == 50 and not faster:
+            faster.append(opened(*what).optimize.compact()["numFilesRemoved"])
+        return found
+
+    monkeypatch.setattr(control, "open_table", asleep)
+    control.append(root, "approvals", [answer(50)])
+    assert faster == [51]
+    assert sorted(row["plan_id"] for row in control.rows(root, "approvals")) == [f"{number:02}" for number in range(51)]
+    assert len(opened(root, "approvals").file_uris()) == 1
+
+
+#: Adds so many answers.
+WRITER = """
+import sys
+from datetime import UTC, datetime
+from rebalance.storage import control
+
+root, name, count = sys.argv[1:]
+for number in range(int(count)):
+    control.append(root, "approvals", [{"plan_id": f"{name}{number:03}", "answered_at": datetime(2026, 1, 1, tzinfo=UTC)}])
+"""
+
+
+def test_rows_that_two_add_at_the_same_time_are_all_there_once_while_the_table_is_compacted(tmp_path: Path) -> None:
+    root, count = str(tmp_path), cases(130, long=1000)
+    command = [sys.executable, "-c", WRITER, root]
+    writers = [subprocess.Popen([*command, name, str(count)]) for name in "ab"]
+    assert [writer.wait(timeout=600) for writer in writers] == [0, 0]
+    found = sorted(row["plan_id"] for row in control.rows(root, "approvals"))
+    assert found == [f"{name}{number:03}" for name in "ab" for number in range(count)]
+    assert len(control.open_table(root, "approvals").file_uris()) < 2 * count
+
+
+def test_rows_that_cannot_be_replaced_because_somebody_else_has_are_an_error_of_ours(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root, write = str(tmp_path), control.write_deltalake
+    control.append(root, "batches", [batch("a", 1)])
+
+    def asleep(path: str, *what: Any, **how: Any) -> None:
+        seen = DeltaTable(path)
+        write(path, *what, **how)
+        write(seen, *what, **how)
+
+    monkeypatch.setattr(control, "write_deltalake", asleep)
+    with pytest.raises(OvertakenError, match="another process has written to the table batches while this one did"):
+        control.replace(root, "batches", [batch("a", 2)], interval_id="a")
+    monkeypatch.undo()
+    assert [row["rows"] for row in control.rows(root, "batches")] == [2]
 
 
 def test_the_highest_epoch_is_the_active_one(tmp_path: Path) -> None:

@@ -179,7 +179,7 @@ def test_the_page_of_documents_has_every_field(written: Pipeline, own: Pipeline)
         "Over time": over_time,
         "Status": status - over_time,
         "Interval": fields_of(interval_document(written, NEWEST), stop=parts),
-        "Plan": fields_of(plan_document(written), stop=("answer",)),
+        "Plan": fields_of(plan_document(written), stop=("answer", "epoch")),
         "Key": fields_of(key_document(written, moved), stop=("shares",)),
         "Trial": fields_of(try_plan(written, planner="keep"), stop=("plans.flows",)),
         "Trouble": fields_of(trouble_document(own, [NEWEST]), stop=("checks", "quarantined", "late", "skipped")),

@@ -11,6 +11,7 @@ from rebalance.documents.interval import interval_document
 from rebalance.documents.key import key_document
 from rebalance.documents.over_time import pipeline_over_time
 from rebalance.documents.overview import card
+from rebalance.documents.plain import iso
 from rebalance.documents.plan import plan_document
 from rebalance.documents.tables import tables_document
 from rebalance.documents.trial import known_planners, newest_counted, try_plan, with_knobs
@@ -116,7 +117,7 @@ def test_a_plan_s_flows_and_moves_are_its_moves_added_up(written: Pipeline) -> N
 
 def test_a_plan_says_what_became_of_it(own: Pipeline) -> None:
     waiting = plan_document(own)
-    assert (waiting["pending"], waiting["applied"], waiting["answer"]) == (True, False, None)
+    assert [waiting[what] for what in ("pending", "applied", "epoch", "answer")] == [True, False, None, None]
     assert waiting["considered"][-1] == "It waits for an answer: rebalance approve many"
     plan = pending(own.tables)
     assert plan is not None
@@ -128,7 +129,15 @@ def test_a_plan_says_what_became_of_it(own: Pipeline) -> None:
     publish(own.tables, current_epoch(own.tables), kind="migrate", state_version=99, **ids)
     carried_out = interval_document(own, NEWEST)["plan"]
     assert (carried_out["applied"], carried_out["answer"]["answer"]) == (True, "approve")
-    assert plan_document(own)["considered"][-1] == "It was carried out."
+    epoch = current_epoch(own.tables)
+    assert epoch is not None
+    assert carried_out["epoch"] == {
+        "epoch": epoch.epoch,
+        "at": iso(epoch.published_at),
+        "function_version": version,
+        "state_version": 99,
+    }
+    assert plan_document(own)["considered"][-1] == f"It was carried out by epoch {epoch.epoch}."
 
 
 @pytest.mark.parametrize("planner", ["scan", "redist", "readj"])

@@ -65,7 +65,7 @@ def test_the_file_says_what_was_found_and_loads(place: Path, capsys: pytest.Capt
     text = pipeline.file.read_text()
     assert '#   "shop": 3 values in 600 rows' in text
     assert '#   "order_id": 600 values in 600 rows' in text
-    assert "All 600 rows of 1 files were looked at." in text
+    assert "All 600 rows of 1 file were looked at." in text
 
 
 def test_the_skew_is_that_of_the_hash_that_spark_will_use(place: Path) -> None:
@@ -222,7 +222,7 @@ def test_a_table_on_an_object_store_is_looked_at_as_on_a_disk(place: Path, store
     assert (there.source.key, there.interval, there.channels) == (local.source.key, local.interval, local.channels)
     assert (there.spark.packages, local.spark.packages) == (S3_PACKAGES, ())
     text = there.file.read_text()
-    assert f"All 600 rows of {3 if kind == 'delta' else 1} files were looked at." in text
+    assert f"All 600 rows of {'3 files' if kind == 'delta' else '1 file'} were looked at." in text
     assert SECRET not in text
     assert "path.style.access" in text
 

@@ -32,6 +32,7 @@ WRONG: list[tuple[tuple[str, ...], str, list[Any]]] = [
     (("ststream",), "theta", [-0.1, 1]),
     (("ststream",), "p", [-1, 2]),
     (("ststream",), "q", [-1, 2]),
+    (("ststream",), "cut", ["half", 1]),
     (("hybrid",), "merge_below", [0, 2.0]),
     (("hybrid",), "split_above", [0.1, "x"]),
     (SPLITTING, "max_splits", [0, -1, 2.5]),

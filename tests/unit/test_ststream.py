@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from rebalance.errors import ConfigError
 from rebalance.partition import SLOTS, Share
-from rebalance.planners.ststream.metrics import balance_of
+from rebalance.planners.ststream.metrics import balance_of, changes_of
 from rebalance.planners.ststream.ststream import StStream
 from rebalance.planning.decide import decide
 from rebalance.planning.interface import Planner
@@ -82,6 +82,7 @@ def any_case(random: Random) -> plain.Case:
         performance=[random.choice([1.0, 2.0, 4.0]) for _ in nodes],
         theta=random.choice([0.0, 0.25, 0.25, 0.5]),
         mergeable=random.random() < 0.6,
+        cut=random.choice(["room", "room", "l_max"]),
         pinned={k for k in range(keys) if random.random() < 0.1},
         splits=splits,
     )
@@ -90,18 +91,20 @@ def any_case(random: Random) -> plain.Case:
 @pytest.mark.parametrize("seed", range(cases(3, long=10)))
 def test_every_piece_ends_where_the_plain_transcription_puts_it(seed: int) -> None:
     random = Random(seed)
-    seen = {"moved": 0, "split": 0, "between": 0}
+    seen = {"moved": 0, "split": 0, "split at L_max": 0, "between": 0}
     for _ in range(120):
         case = any_case(random)
         request = request_for(case)
-        planner = StStream(theta=case.theta, q=1)  # the case knows costs alone
+        planner = StStream(theta=case.theta, q=1, cut=case.cut)  # the case knows costs alone
         proposal = planner.propose(request)
         wanted = plain.plan(case)
         got = pieces_of(request, proposal)
         assert got.keys() == wanted.keys(), case
         assert got == pytest.approx(wanted)
         seen["moved"] += proposal.channel.tolist() != case.current
-        seen["split"] += any(k not in case.splits for k in proposal.splits)
+        newly = any(k not in case.splits for k in proposal.splits)
+        seen["split"] += newly and case.cut == "room"
+        seen["split at L_max"] += newly and case.cut == "l_max"
         seen["between"] += any(step.tier == 2 for step in planner.account(request))
     assert min(seen.values()) > 5, seen
 
@@ -112,7 +115,7 @@ def test_run_on_its_own_output_it_changes_nothing(seed: int) -> None:
     for _ in range(120):
         case = any_case(random)
         request = request_for(case)
-        planner = StStream(theta=case.theta)
+        planner = StStream(theta=case.theta, cut=case.cut)
         first = planner.propose(request)
         again = replace(request, current=first.channel, splits=first.splits)
         second = planner.propose(again)
@@ -172,6 +175,7 @@ def test_the_account_names_every_key_that_changed_its_channel_with_tier_and_reas
     assert where.tolist() == planner.propose(request).channel.tolist()
     assert {step.why for step in steps if step.tier == 2} == {"paired"}
     notes = "; ".join(planner.propose(request).notes)
+    assert "nodes give up (ΔL) -" in notes
     assert "keys moved inside nodes" in notes
     assert "keys moved between nodes" in notes
 
@@ -193,6 +197,28 @@ def test_what_fits_nowhere_is_cut_at_the_free_room() -> None:
     assert proposal.splits[0][0].channel == 0, "its state stays where it is"
     assert proposal.channel.tolist() == [0, 1, 2]
     assert "tier 1: 1 key fit on no channel and split" in proposal.notes
+
+
+def test_by_equation_10_a_key_is_cut_at_l_max_and_the_smaller_part_goes_out_first() -> None:
+    """Mean 10, L_max 13: 26.5 is cut into 0.5, 13 and 13. Channel 0 is empty and the lowest for two of them; both receivers end above L_max."""
+    request = request_of(cost=[26.5, 2, 1.5], home=[0, 1, 2], mergeable=True)
+    proposal = StStream(theta=0.3, cut="l_max").propose(request)
+    assert {s.channel: round(26.5 * s.share, 6) for s in proposal.splits[0]} == {0: 0.5 + 13, 2: 13}
+
+
+def test_by_equation_10_a_key_that_is_not_above_l_max_cannot_be_cut() -> None:
+    """Mean 10, L_max 13: one of the keys of 12 fits nowhere; at the room it is cut, by equation 10 it stays, for whole it would help nobody."""
+    request = request_of(cost=[12, 12, 4, 2], home=[0, 0, 1, 2], mergeable=True)
+    assert StStream(theta=0.3).propose(request).splits
+    by_letter = StStream(theta=0.3, cut="l_max").propose(request)
+    assert by_letter.splits == {}
+    loads = channel_loads(request.stats.cost, by_letter.channel, 3)
+    assert loads.max() > 13
+
+
+def test_a_rule_to_cut_by_that_is_none_is_refused() -> None:
+    with pytest.raises(ConfigError, match="must be one of room, l_max"):
+        StStream(cut="half")
 
 
 def test_without_merging_a_key_that_fits_nowhere_goes_whole_and_the_plan_says_so() -> None:
@@ -259,6 +285,30 @@ def test_the_offset_is_the_share_of_tuples_of_hot_keys_over_their_share_of_keys(
     assert found.offsets == (pytest.approx((9 / 12) / (1 / 4)), 1.0)
     assert found.weights == (12.0, 8.0)
     assert found.degree == pytest.approx(36 / ((36 + 8) / 2))
+
+
+def test_load_and_slot_differences_follow_equations_4_and_7() -> None:
+    """Big has twice the performance: of 20 all but 5 are on it, 2.5 leave it."""
+    request = two_nodes([5, 5, 5, 5], [0, 0, 0, 1], mergeable=True)
+    channel = np.array([0, 0, 0, 1], dtype=np.int32)
+    big, small = changes_of(request, channel, {0: (Share(0, 0.5), Share(1, 0.5))}, q=1.0)
+    assert (big.node, big.load, small.load) == ("big", 2.5 / 20, -2.5 / 20)
+    mean = 20 / 3
+    assert (big.slots, small.slots) == (pytest.approx(2.5 / 2 / mean), pytest.approx(2.5 / 1 / mean))
+
+
+@given(requests(mergeable=True, max_channels=6), st.sampled_from([0.0, 0.5, 1.0]))
+def test_what_nodes_give_up_others_take(request: Request, q: float) -> None:
+    owned = [tuple(range(i, request.channels, 2)) for i in range(2)]
+    request = replace(request, nodes=tuple(Node(f"n{i}", channels) for i, channels in enumerate(owned) if channels))
+    proposal = StStream(q=q).propose(request)
+    gone = (request.current >= request.channels) | (
+        request.open_capacity[np.minimum(request.current, request.channels - 1)] == 0
+    )
+    if not gone.any() and not request.splits:
+        changes = changes_of(request, proposal.channel, proposal.splits, q=q)
+        assert sum(change.load for change in changes) == pytest.approx(0, abs=1e-9)
+        assert all(change.slots >= 0 for change in changes)
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,10 @@
 - Balance degree (equation 6, which mixes units, read as a ratio): b = max / mean over the nodes of α·W, their weights with the offset
   counted in. 1 is perfect.
 - Restoration rate: b after a plan over b before; the paper reports 1.4401 / 1.738 = 82.86 %.
+- Load difference (equations 4 and 7): ΔL = (W_before - W_after) · M of a node, with L = q·cost + (1-q)·state in W = L / M, as a share of all load: what
+  it gives up, or takes if below 0. All of them sum to 0.
+- Slot difference (section 5.2): δ = |usage after - usage before| of a node. The paper's is in per cent of its processors; how busy those are is not
+  known here, so usage is the weight over the mean weight of all nodes.
 """
 
 from __future__ import annotations
@@ -15,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rebalance.partition import Share
-from rebalance.planners.ststream.layout import machines_of
+from rebalance.planners.ststream.layout import load_of_keys, machines_of
 from rebalance.planning.exact import TOLERANCE, total
 from rebalance.planning.measure import channel_loads
 from rebalance.planning.model import Floats, Indices, Ints, Request
@@ -49,6 +53,41 @@ def balance_of(
     weighted = np.array(offsets) * np.array(weights)
     degree = float(weighted.max()) / (total(weighted) / len(weighted)) if weighted.any() else 1.0
     return Balance(tuple(offsets), tuple(weights), degree)
+
+
+@dataclass(frozen=True)
+class Change:
+    """What a plan does to one node."""
+
+    node: str
+    #: ΔL, as a share of all load; below 0 it takes.
+    load: float
+    #: δ, in mean usages.
+    slots: float
+
+
+def changes_of(
+    request: Request, channel: Ints, splits: Mapping[int, tuple[Share, ...]], p: float = 0.5, q: float = 0.5
+) -> tuple[Change, ...]:
+    """Load and slot difference of each node, between where the request's keys are and where they shall be."""
+    weight = load_of_keys(request, q)
+    everything = max(float(weight.sum()), 1e-300)
+    machines = machines_of(request, p)
+    mean = everything / total(np.array([machine.performance for machine in machines]))
+
+    def loads(where: Ints, parts: Mapping[int, tuple[Share, ...]]) -> list[float]:
+        most = max(
+            [request.channels - 1, int(where.max(initial=0)), *(s.channel for each in parts.values() for s in each)]
+        )
+        found = channel_loads(weight, where, most + 1, parts)
+        return [total(found[list(machine.channels)]) for machine in machines]
+
+    return tuple(
+        Change(machine.name, (before - after) / everything, abs(after - before) / machine.performance / mean)
+        for machine, before, after in zip(
+            machines, loads(request.current, request.splits), loads(channel, splits), strict=True
+        )
+    )
 
 
 def offset(level: Floats, keys: Indices, tuples: Floats, capacity: Floats) -> float:

@@ -16,13 +16,17 @@ moves the costliest keys that neither lift the receiver above L_max nor drop the
 that is still low then tries the next donor; with more low nodes than donors these are used again in turn; a node that became
 normal is a donor in the next pass. It ends when no node is low or nothing moves.
 
-Guarantees: after tier 1 no channel is above its node's L_max if states merge and no key is pinned. No move makes another node low or high.
+Guarantees: after tier 1 no channel is above its node's L_max if states merge, no key is pinned and keys are cut at the room. No move makes another node low or high.
 Run on its own output it changes nothing: the tiers are repeated until neither finds anything to do.
 
 Readings of the paper where it is open:
 
 - A node exactly at L_min is not low: with θ = 0 a perfect balance would be.
 - A move that would lift the receiver above L_max is left out and the donor's next smaller key tried; the donor is given up when none fits.
+- Where a key is cut (equations 10 and 11): read with k_i as the load of a channel once the key has come, k_i1 = k_i - L_max is what is too much there and
+  k_i2 = L_max less its other keys, the room: step 3 above, `cut = "room"`. Read with k_i as the key's own load, it is cut into k - L_max and L_max, the
+  first again while it is above, and the parts go out in ascending order (equation 12): `cut = "l_max"`. Then a key that is not above
+  L_max but fits nowhere cannot be cut and goes whole, and a part of L_max fits on an empty channel only, so channels may stay above L_max.
 - Tier 2 never splits a key, but moves parts that tier 1 made.
 - What a key uses of a channel's processor is its cost, of its memory its state: L = q·cost + (1-q)·state, both as shares of the total. Where no key
   has state L is the cost.
@@ -48,8 +52,8 @@ from typing import ClassVar
 
 from rebalance.errors import ConfigError
 from rebalance.planners.ststream.layout import Layout, Step
-from rebalance.planners.ststream.metrics import Balance, balance_of, restoration_rate
-from rebalance.planners.ststream.tiers import JOINED, SPLIT, WHOLE, balance_between, balance_inside, join
+from rebalance.planners.ststream.metrics import Balance, Change, balance_of, changes_of, restoration_rate
+from rebalance.planners.ststream.tiers import CUTS, JOINED, SPLIT, UNCUT, WHOLE, balance_between, balance_inside, join
 from rebalance.planning.model import Proposal, Request
 
 #: How often both tiers are gone through at most; two or three times is the rule.
@@ -71,6 +75,8 @@ class StStream:
     p: float = 0.5
     #: q: weight of cost in a key's load, 0 to 1; the rest is its state. 1 = cost alone, which is what θ_max and max/mean are measured in.
     q: float = 0.5
+    #: Where a key that fits on no channel is cut: "room", at the free room of the lowest channel; "l_max", at L_max as equation 10 has it to the letter.
+    cut: str = "room"
 
     def __post_init__(self) -> None:
         if not 0 <= self.theta < 1:
@@ -78,6 +84,8 @@ class StStream:
         for name, weight in (("p", self.p), ("q", self.q)):
             if not 0 <= weight <= 1:
                 raise ConfigError(f"{name} is {weight}; it must be from 0 to 1")
+        if self.cut not in CUTS:
+            raise ConfigError(f"cut is {self.cut!r}; it must be one of {', '.join(CUTS)}")
 
     def propose(self, request: Request) -> Proposal:
         """Both tiers."""
@@ -85,7 +93,10 @@ class StStream:
         channel, splits = layout.result()
         before = balance_of(request, request.current, request.splits, self.p)
         after = balance_of(request, channel, splits, self.p)
-        return Proposal(channel=channel, splits=splits, notes=(*_told(layout), _restored(before, after)))
+        changes = changes_of(request, channel, splits, self.p, self.q)
+        return Proposal(
+            channel=channel, splits=splits, notes=(*_told(layout), _restored(before, after), *_shifted(changes))
+        )
 
     def account(self, request: Request) -> tuple[Step, ...]:
         """Every step of the plan in order: which key, how much of it, from where to where, by which tier and why."""
@@ -96,7 +107,7 @@ class StStream:
         for _ in range(_PASSES):
             changed = join(layout, self.theta)
             for machine in layout.machines:
-                changed |= balance_inside(layout, machine, self.theta)
+                changed |= balance_inside(layout, machine, self.theta, self.cut)
             changed |= balance_between(layout, self.theta)
             if not changed:
                 break
@@ -117,6 +128,7 @@ def _told(layout: Layout) -> tuple[str, ...]:
     for why, told in (
         (SPLIT, "fit on no channel and split"),
         (WHOLE, "fit on no channel and, because states do not merge, moved whole to the lowest"),
+        (UNCUT, "fit on no channel and, not above L_max, moved whole to the lowest"),
         (JOINED, "made whole again"),
     ):
         steps = [step for step in layout.steps if step.why == why]
@@ -131,6 +143,18 @@ def _restored(before: Balance, after: Balance) -> str:
         return f"offset {before.offsets[0]:.3f} → {after.offsets[0]:.3f}"
     rate = restoration_rate(before, after)
     return f"balance degree {before.degree:.3f} → {after.degree:.3f}, restoration rate {rate:.1%}"
+
+
+def _shifted(changes: tuple[Change, ...]) -> tuple[str, ...]:
+    """What the nodes give up and take; of one node nothing can be said."""
+    if len(changes) == 1:
+        return ()
+    least, most = min(c.load for c in changes), max(c.load for c in changes)
+    slots = max(c.slots for c in changes)
+    return (
+        f"nodes give up (ΔL) {least:+.1%} to {most:+.1%} of all load; "
+        f"their usage changes (δ) by up to {slots:.0%} of the mean",
+    )
 
 
 def _keys(steps: list[Step]) -> str:

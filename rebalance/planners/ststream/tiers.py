@@ -13,6 +13,7 @@ from rebalance.planning.exact import TOLERANCE, total
 
 #: Why a piece changed its channel.
 MOVE_IN, SPLIT, WHOLE, JOINED, PAIRED = "moved in", "split", "fits nowhere, moved whole", "joined", "paired"
+UNCUT = "fits nowhere and is not above L_max, moved whole"
 #: Tier 2 leaves parts of split keys alone that are less than this share of what the receiver should have: cutting a key and moving the part
 #: lowers the mean of its node, so the next part to be cut is smaller, and so on without end.
 WORTH_MOVING = 0.01
@@ -84,7 +85,7 @@ class Room:
         return found
 
 
-def balance_inside(layout: Layout, machine: Machine, theta: float) -> bool:
+def balance_inside(layout: Layout, machine: Machine, theta: float, cut: str) -> bool:
     """Tier 1 in one node. What would not lower its fullest channels is not done; False if nothing was."""
     room = Room.of(layout, machine, theta)
     before = room.relative()
@@ -100,7 +101,8 @@ def balance_inside(layout: Layout, machine: Machine, theta: float) -> bool:
             rest.append(entry)
         else:
             placed.append((entry, target, -entry[0], MOVE_IN))
-    placed += split(room, rest) if layout.request.mergeable else move_whole(room, rest)
+    rule = CUTS[cut] if layout.request.mergeable else move_whole
+    placed += rule(room, rest)
     if not lower(room.relative(), before):
         return False
     apply(layout, placed)
@@ -146,6 +148,27 @@ def split(room: Room, rest: list[Entry]) -> list[tuple[Entry, int, float, str]]:
             placed.append((entry, room.add(free), free, SPLIT))
             heappush(rest, (free - load, *entry[1:]))
     return placed
+
+
+def split_above(room: Room, rest: list[Entry]) -> list[tuple[Entry, int, float, str]]:
+    """Equation 10 to the letter: of a key k above L_max, L_max is cut off until k - L_max is not above it; the parts, smallest first, each to the
+    lowest channel. What is not above L_max is not cut."""
+    if not rest:
+        return []
+    most = room.most[room.lowest()]
+    parts: list[tuple[float, Entry, str]] = []
+    for entry in rest:
+        left, why = -entry[0], UNCUT
+        while left > most * (1 + TOLERANCE):
+            parts.append((most, entry, SPLIT))
+            left, why = left - most, SPLIT
+        parts.append((left, entry, why))
+    parts.sort(key=lambda part: (part[0], part[1][1:]))
+    return [(entry, room.add(load), load, why) for load, entry, why in parts]
+
+
+#: How keys are cut that fit on no channel: at the room of the lowest one, or at L_max.
+CUTS = {"room": split, "l_max": split_above}
 
 
 def move_whole(room: Room, rest: list[Entry]) -> list[tuple[Entry, int, float, str]]:

@@ -31,7 +31,7 @@ _WORDS = (
     ("key", "what the work is done per: all events of a key meet in one place"),
     ("channel", "the unit of parallel work: one task of Spark and one part of the state"),
     ("load", "the cost of a channel's keys, as the operator counts it; only ratios matter"),
-    ("max/mean", "the load of the fullest channel over the mean: 1.00 is perfectly even, and 2.00 lets the slowest task work twice as long as it need"),
+    ("max/mean", "the load of the fullest channel over the mean: 1.00 is perfectly even, and 2.00 lets the slowest task work twice as long as it had to"),
     ("hash alone", "where keys would be without any plan: what Spark does by itself"),
     ("planned, reached", "what the plan predicted, and what the interval then had"),
     ("θ_max", "how far a channel may be off its fair load before a plan is made"),

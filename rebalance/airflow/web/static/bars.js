@@ -6,7 +6,7 @@ import { bytes, count, load, missing, percent, plural, seconds } from "./format.
 
 const KINDS = { hash: "hash alone", before: "before", planned: "planned", reached: "reached", tried: "tried" };
 const HEIGHT = 260;
-const [LEFT, RIGHT, TOP, BOTTOM] = [64, 84, 12, 34];
+const [LEFT, RIGHT, TOP, BOTTOM] = [64, 84, 18, 34];
 
 const ceiling = (channel, theta) => channel.fair * (1 + theta);
 
@@ -55,13 +55,14 @@ function draw(holder, width, { channels, kinds, theta, heavyOn, pick }) {
   });
   holder.replaceChildren(s("svg", { width: right + RIGHT, height: HEIGHT, "aria-hidden": true },
     axis(y, most, right), groups, lines(channels, theta, step, y),
-    s("text", { class: "tick", x: (LEFT + right) / 2, y: HEIGHT - 3, "text-anchor": "middle" }, "channel")));
+    s("text", { class: "tick", x: (LEFT + right) / 2, y: HEIGHT - 3, "text-anchor": "middle" }, "channel"),
+    s("text", { class: "tick", x: LEFT - 8, y: 10, "text-anchor": "end" }, "load")));
   return groups;
 }
 
 /** What is said of the channel that is pointed at. */
-function reading(c, kinds, theta, keyLink) {
-  if (!c) return h("p", { class: "quiet" }, "Point at a channel, or use the arrow keys. At the foot of a bar are its heaviest keys.");
+function reading(c, kinds, theta, keyLink, heavy = false) {
+  if (!c) return h("p", { class: "quiet" }, "Point at a channel, or use the arrow keys.", heavy ? " At the foot of a bar are its heaviest keys." : "");
   const off = (value) => (c.fair ? ` (${value >= c.fair ? "+" : "−"}${percent(Math.abs(value - c.fair) / c.fair)})` : "");
   const more = [
     !missing(c.tuples) && plural(c.tuples, "tuple"), !missing(c.keys) && plural(c.keys, "key"),
@@ -92,12 +93,13 @@ export function loadsPicture(channels, { kinds, off = [], theta, keyLink = (key)
   const there = kinds.filter((kind) => channels.some((c) => !missing(c[kind])));
   const heavyOn = ["reached", "planned", "before", "tried"].find((kind) => there.includes(kind));
   const on = new Set(there.filter((kind) => !off.includes(kind)));
-  const told = h("div", { class: "reading", "aria-live": "polite" }, reading(null));
+  const heavy = heavyOn && channels.some((c) => c.heavy?.length);
+  const told = h("div", { class: "reading", "aria-live": "polite" }, reading(null, there, theta, keyLink, heavy));
   let [groups, at] = [[], [null, 0]];
   const shown = () => there.filter((kind) => on.has(kind));
   const pick = (i) => {
     groups.forEach((group, n) => group.classList.toggle("picked", n === i));
-    told.replaceChildren(reading(i === null ? null : channels[i], there, theta, keyLink));
+    told.replaceChildren(reading(i === null ? null : channels[i], there, theta, keyLink, heavy));
   };
   const redraw = (holder, width) => {
     at = [holder, width];
@@ -110,6 +112,6 @@ export function loadsPicture(channels, { kinds, off = [], theta, keyLink = (key)
     if (at[0]) redraw(...at);
   };
   const switches = there.map((kind) => h("label", { class: `key bar ${kind}` }, h("input", { type: "checkbox", checked: on.has(kind), onchange: toggle(kind) }), ` ${KINDS[kind]}`));
-  return [h("div", { class: "keys" }, switches, heavyOn && channels.some((c) => c.heavy?.length) ? h("span", { class: "key area heavy" }, "heaviest keys") : ""),
+  return [h("div", { class: "keys" }, there.length > 1 ? switches : "", heavy ? h("span", { class: "key area heavy" }, "heaviest keys") : ""),
     holder, told, asTable(() => channelsTable(channels, there, keyLink))];
 }

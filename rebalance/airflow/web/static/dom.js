@@ -19,9 +19,9 @@ export const h = (tag, attributes, ...children) => fill(document.createElement(t
 /** An SVG element. */
 export const s = (tag, attributes, ...children) => fill(document.createElementNS(SVG, tag), attributes, children);
 
-/** A table with a caption. Columns: {head, cell(row), number, title}; a cell is text or an element. */
+/** A table with a caption. Columns: {head, cell(row), number, kind, title}; a cell is text or an element. */
 export function table(caption, columns, rows, attributes = {}) {
-  const kind = (column) => (column.number ? "number" : null);
+  const kind = (column) => (column.number ? "number" : column.kind ?? null);
   return h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": caption },
     h("table", attributes,
       h("caption", {}, caption),

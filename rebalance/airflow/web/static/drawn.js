@@ -36,10 +36,10 @@ export function steppable(element, length, pick, open = () => {}) {
 }
 
 /** Round numbers from 0 to at least `most`. */
-export function ticks(most, wanted = 4) {
+export function ticks(most, wanted = 5) {
   if (!(most > 0)) return [0, 1];
   const rough = most / wanted;
   const ten = 10 ** Math.floor(Math.log10(rough));
-  const step = [1, 2, 5, 10].find((times) => times * ten >= rough) * ten;
+  const step = [1, 2, 2.5, 5, 10].find((times) => times * ten >= rough) * ten;
   return Array.from({ length: Math.ceil(most / step - 1e-9) + 1 }, (_, i) => i * step);
 }

@@ -8,7 +8,7 @@ import { bytes, count, load, plural } from "./format.js";
 const MOST = 32;
 const OTHERS = "others";
 const MEASURES = { cost: ["load", load], bytes: ["state", bytes], keys: ["keys", count] };
-const [GAP, SIDE, NODE] = [4, 150, 10];
+const [GAP, SIDE, NODE, TOP] = [4, 150, 10, 20];
 /** Every node is at least as high as its name. */
 const LEAST = 9;
 
@@ -103,7 +103,8 @@ function draw(holder, width, flows, measure, tell) {
     tell(reading(node, ribbons, MEASURES[measure]));
   };
   const ends = nodes.map((node, i) => nodeShape(node, node.side === "from" ? x0 : x1 - NODE, format, (event) => pick(event ? i : null)));
-  holder.replaceChildren(s("svg", { width: x1 + SIDE, height: height + 4, "aria-hidden": true }, shapes, ends));
+  const titles = [[x0 - 6, "end", "from"], [x1 + 6, "start", "to"]].map(([x, anchor, text]) => s("text", { class: "tick", x, y: 12, "text-anchor": anchor }, `${text} · ${MEASURES[measure][0]}`));
+  holder.replaceChildren(s("svg", { width: x1 + SIDE, height: TOP + height + 4, "aria-hidden": true }, titles, s("g", { transform: `translate(0 ${TOP})` }, shapes, ends)));
   return { nodes, pick };
 }
 

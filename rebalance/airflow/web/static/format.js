@@ -22,6 +22,9 @@ export const ratio = (value) => (missing(value) ? NONE : value.toFixed(3));
 
 export const percent = (share, digits = 1) => (missing(share) ? NONE : `${(100 * share).toFixed(digits)} %`);
 
+/** A share that may be very small. */
+export const share = (value) => (missing(value) ? NONE : value && value < 0.0001 ? "< 0.01 %" : percent(value, 2));
+
 export function bytes(value) {
   if (missing(value)) return NONE;
   let [size, unit] = [value, "B"];
@@ -35,11 +38,18 @@ export function bytes(value) {
 export function seconds(value) {
   if (missing(value)) return NONE;
   if (value < 0) return `−${seconds(-value)}`;
+  if (value > 0 && value < 0.1) return `${Math.max(1, Math.round(1000 * value))} ms`;
   if (value < 10) return `${value.toFixed(2)} s`;
   if (value < 120) return `${value.toFixed(1)} s`;
   const all = Math.round(value);
   return all < 7200 ? `${Math.floor(all / 60)} min ${all % 60} s` : `${Math.floor(all / 3600)} h ${Math.floor((all % 3600) / 60)} min`;
 }
+
+/** What a planner decided, as a person would say it. */
+export const DECISIONS = { apply: "move keys", keep: "keep all where they are", reject: "refused" };
+
+export const decided = (planner, decision, reason) =>
+  decision === "reject" ? `The plan by ${planner ?? "the planner"} was refused: ${reason}` : `${planner ?? "The planner"} decided to ${DECISIONS[decision] ?? decision}: ${reason}`;
 
 export const plural = (number, one, many = `${one}s`) => `${count(number)} ${number === 1 ? one : many}`;
 

@@ -6,7 +6,7 @@ import { bytes, count, plural, ratio, seconds, time } from "./format.js";
 import { airflowLink, toInterval, toPipeline } from "./places.js";
 
 const ORDER = { attention: 0, empty: 1, good: 2 };
-const STATES = { good: ["●", "Good"], attention: ["▲", "Look"], empty: ["○", "Empty"] };
+const STATES = { good: ["●", "Good"], attention: ["▲", "Needs a look"], empty: ["○", "Empty"] };
 
 /** How a pipeline is, by sign, word and colour. */
 export function health(card) {
@@ -35,7 +35,7 @@ const checks = (card) =>
 
 const COLUMNS = [
   { head: "Pipeline", cell: (c) => [h("a", { class: "name", href: toPipeline(c.dag_id) }, c.name), h("div", { class: "quiet" }, `${c.operator ?? "–"} · ${c.planner ?? "–"} · ${c.mode ?? "–"}`)] },
-  { head: "State", cell: (c) => [health(c), h("div", { class: "why" }, c.why), c.pending && h("a", { href: toPipeline(c.dag_id) }, "Answer the plan that waits")].filter(Boolean) },
+  { head: "How it is", cell: (c) => [health(c), h("div", { class: "why" }, c.why), c.pending && h("a", { href: toPipeline(c.dag_id) }, "Answer the plan that waits")].filter(Boolean) },
   { head: "Last interval", cell: (c) => (c.interval ? h("a", { href: toInterval(c.dag_id, c.interval) }, time(c.start)) : "–") },
   { head: "Max/mean load", title: "The fullest channel's load over the mean; 1 is perfect. The mark is where θ_max lies.", cell: reachedBar },
   { head: "Saved", number: true, title: "An estimate for the last interval: seconds of the slowest channel follow its load", cell: (c) => seconds(c.saved_seconds) },

@@ -4,7 +4,7 @@ import { approval } from "./act.js";
 import * as api from "./api.js";
 import { timeCharts } from "./charts.js";
 import { asTable, h, section, table } from "./dom.js";
-import { bytes, count, moment, percent, plural, ratio, seconds, span, time } from "./format.js";
+import { DECISIONS, bytes, count, decided, moment, percent, plural, ratio, seconds, span, time } from "./format.js";
 import { health } from "./overview.js";
 import { airflowLink, toDocs, toInterval } from "./places.js";
 
@@ -34,8 +34,8 @@ const panels = (limit) => [
     title: "Task seconds", about: "of process_batch's channels", height: 130, format: seconds, axis: (v) => `${+v.toPrecision(3)} s`,
     series: [{ name: "slowest", label: "slowest channel", colour: "reached", width: 2 }, { name: "mean", label: "mean", colour: "hash" }],
   },
-  { title: "State moved", height: 100, format: bytes, axis: bytes, series: [{ name: "moved_bytes", label: "bytes moved", colour: "planned", bars: true }] },
-  { title: "Routes", about: "keys with an entry of their own", height: 100, format: count, axis: count, series: [{ name: "routes", label: "routes", colour: "reached", steps: true }] },
+  { title: "State moved", whole: true, height: 100, format: bytes, axis: bytes, series: [{ name: "moved_bytes", label: "bytes moved", colour: "planned", bars: true }] },
+  { title: "Routes", whole: true, about: "keys with an entry of their own", height: 100, format: count, axis: count, series: [{ name: "routes", label: "routes", colour: "reached", steps: true }] },
 ];
 
 /** What is said of the interval under the pointer. */
@@ -45,7 +45,7 @@ function reading(all, i) {
   return h("div", {},
     h("p", {}, h("strong", {}, moment(all.start[i])), ` · ${plural(all.rows[i], "row")} · max/mean ${ratio(all.reached[i])}, hash alone ${ratio(all.hash[i])}`,
       all.planned[i] === null ? "" : `, planned ${ratio(all.planned[i])}`, ` · slowest ${seconds(all.slowest[i])}, mean ${seconds(all.mean[i])} · ${did} · ${plural(all.routes[i], "route")}`),
-    h("p", { class: "quiet" }, all.decision[i] ? `${all.planner[i] ?? ""} decided to ${all.decision[i]}: ${all.reason[i]}` : "No plan was asked for."));
+    h("p", { class: "quiet" }, all.decision[i] ? decided(all.planner[i], all.decision[i], all.reason[i]) : "No plan was made for it."));
 }
 
 function everyInterval(dagId, all) {
@@ -60,7 +60,7 @@ function everyInterval(dagId, all) {
     { head: "Mean", number: true, cell: (i) => seconds(all.mean[i]) },
     { head: "Moved", number: true, cell: (i) => bytes(all.moved_bytes[i]) },
     { head: "Routes", number: true, cell: (i) => count(all.routes[i]) },
-    { head: "Decision", cell: (i) => all.decision[i] ?? "–" },
+    { head: "Decision", cell: (i) => DECISIONS[all.decision[i]] ?? "–" },
     { head: "Why", cell: (i) => all.reason[i] ?? "–" },
   ], rows);
 }
@@ -70,25 +70,36 @@ function head(card) {
     h("h1", {}, card.name, " ", health(card)),
     h("p", { class: "why" }, card.why),
     h("p", { class: "quiet" }, `${card.operator} on ${plural(card.channels, "channel")}, planner ${card.planner}, mode ${card.mode}, θ_max ${percent(card.theta_max)}. `,
-      airflowLink("Runs", "dags", card.dag_id), " · ", h("a", { href: toDocs(card.dag_id) }, "Data Docs")),
+      airflowLink("Runs", "dags", card.dag_id), card.interval && [" · ", h("a", { href: toDocs(card.dag_id) }, "Data Docs")]),
   ];
+}
+
+/** How many intervals there are, and which of them are in view. */
+function inView({ id, start }, total, from = 0, to = id.length - 1) {
+  if (to - from + 1 < id.length) {
+    return [`${moment(start[from])} to ${moment(start[to])}: ${count(to - from + 1)} of ${plural(id.length, "interval")} are shown. `, "A double click shows everything again."];
+  }
+  return [id.length < total ? `The newest ${plural(id.length, "interval")} of ${count(total)}.` : total > 1 ? `All ${plural(total, "interval")}.` : "The only interval so far."];
 }
 
 export async function showPipeline(dagId, signal) {
   const { card, limit, total, intervals } = await api.pipeline(dagId, signal);
-  if (!intervals.id.length) return [head(card), card.pending && approval(card)];
+  if (!intervals.id.length) {
+    return [head(card), card.pending && approval(card),
+      h("p", {}, "In Airflow, unpause ", airflowLink(dagId, "dags", dagId), ": the scheduler runs every interval that is closed. What it did is shown here.")];
+  }
   const told = h("div", { class: "reading", "aria-live": "polite" }, reading(intervals, null));
+  const extent = h("p", { class: "quiet", "aria-live": "polite" }, inView(intervals, total));
   const charts = timeCharts(intervals, panels(limit), {
     open: (i) => { location.hash = toInterval(dagId, intervals.id[i]); },
     tell: (i) => told.replaceChildren(reading(intervals, i)),
+    range: (from, to) => extent.replaceChildren(...inView(intervals, total, from, to)),
   });
-  const shown = intervals.id.length;
   return [
     head(card),
     card.pending && approval(card),
     h("p", {}, "Newest interval: ", h("a", { href: toInterval(dagId, card.interval ?? intervals.id.at(-1)) }, card.start ? span(card.start, card.end) : time(intervals.start.at(-1)))),
     tiles(card, limit),
-    section("Over time", h("p", { class: "quiet" }, shown < total ? `The newest ${plural(shown, "interval")} of ${count(total)}.` : `All ${plural(total, "interval")}.`),
-      charts, told, asTable(() => everyInterval(dagId, intervals), "Every interval as a table")),
+    section("Over time", extent, charts, told, asTable(() => everyInterval(dagId, intervals), "Every interval as a table")),
   ];
 }

@@ -4,7 +4,7 @@ import * as api from "./api.js";
 import { loadsPicture } from "./bars.js";
 import { h, section, table } from "./dom.js";
 import { flowsPicture } from "./flows.js";
-import { bytes, count, percent, plural, ratio, seconds } from "./format.js";
+import { DECISIONS, bytes, count, percent, plural, ratio, seconds } from "./format.js";
 import { toInterval, toKey } from "./places.js";
 
 const FIELDS = [
@@ -14,7 +14,7 @@ const FIELDS = [
 ];
 
 const ROWS = [
-  ["Decision", (p) => p.decision],
+  ["Decision", (p) => DECISIONS[p.decision] ?? p.decision],
   ["Why", (p) => p.reason],
   ["Planner", (p) => p.planner],
   ["θ_max", (p) => percent(p.theta_max)],
