@@ -8,7 +8,6 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Literal
 
 from rebalance.cli.output import Answer, make_console, print_json, progress, said, say
-from rebalance.documents.words import several
 from rebalance.errors import ConfigError
 from rebalance.steps.exits import DONE, FAULT
 
@@ -39,6 +38,7 @@ def completion(given: Namespace) -> Answer:
 
 def run(pipeline: Pipeline, given: Namespace) -> Answer | None:
     """Run intervals, and tell each step as it ends."""
+    from rebalance.documents.words import several
     from rebalance.pipeline.intervals import parse_start
     from rebalance.steps import Insist
     from rebalance.steps.run import run_intervals

@@ -12,7 +12,8 @@ from rebalance.planning.model import Floats, Indices, Ints
 from rebalance.storage import control
 from rebalance.storage.schemas import SCHEMAS
 
-NOTHING = SCHEMAS["slot_stats"].empty_table()
+# Not `empty_table`, which imports pandas.
+NOTHING = pa.Table.from_batches([], schema=SCHEMAS["slot_stats"])
 
 
 def read_rest(root: str, interval_id: str) -> pa.Table:

@@ -66,7 +66,14 @@ def pipeline(tmp_path: Path) -> Pipeline:
     start = publish(root, None, kind="start", function_version=stored.version, state_version=-1)
     publish(root, start, kind="process", interval_id=INTERVAL, function_version=stored.version, state_version=0)
     rows = int(tuples.sum())
-    counted = {"rows": rows, "keys": 200, "function_version": 0, "state_newest": INTERVAL, "seconds": 1.0}
+    counted = {
+        "rows": rows,
+        "keys": 200,
+        "function_version": 0,
+        "state_newest": INTERVAL,
+        "seconds": 1.0,
+        "statistics": "exact",
+    }
     control.append(root, "interval_stats", [{"interval_id": INTERVAL, **counted}])
     loads = channel_stats(stats, function, INTERVAL)["cost"].to_pylist()
     batch = {"rows": rows, "seconds": 1.0, "task_seconds": [0.1, 0.2, 0.3], "loads": loads, "function_version": 0}

@@ -17,6 +17,7 @@ from rebalance.pipeline.file import Pipeline, load_pipeline
 from rebalance.pipeline.intervals import Interval
 from rebalance.steps import AS_USUAL, STEPS, Insist, run, turn
 from rebalance.steps.command import main as job
+from rebalance.steps.exits import LATER, WRONG
 from rebalance.steps.rewind import rewind, undo
 from rebalance.steps.turn import insisted_on, its_turn, missing_before, require_closed
 from rebalance.storage.epochs import all_epochs, current_epoch, processed_ids, publish
@@ -231,8 +232,9 @@ def test_a_job_refuses_and_can_be_told_to_insist(
 ) -> None:
     set_clock(monkeypatch, START + timedelta(hours=1, minutes=30))
     arguments = ["--pipeline", str(pipeline.file), "--interval", "20260101T0100Z"]
-    for more, complaint in (([], "NotClosedError"), (["--now"], "OrderError"), (["--skip"], "NotClosedError")):
-        assert job("process_batch", [*arguments, *more]) == 2
+    refusals = (([], "NotClosedError", LATER), (["--now"], "OrderError", WRONG), (["--skip"], "NotClosedError", LATER))
+    for more, complaint, code in refusals:
+        assert job("process_batch", [*arguments, *more]) == code
         assert capsys.readouterr().err.startswith(complaint)
     assert job("process_batch", [*arguments, "--now", "--skip"]) == 0
     assert processed_ids(pipeline.tables) == ["20260101T0100Z"]
