@@ -188,8 +188,9 @@ class _Judge:
             decision, reason = self._verdict(after, len(moved), moved_bytes, guarded=guarded, own=own)
             if any_moves > len(moved) and decision is Decision.APPLY:
                 reason += "; the bytes are also of keys that the new ring moves"
-        # The bounds are on whole keys; a split moves load without state.
-        certified = Bound(0.0, 0.0) if self.planner.splits_keys and request.mergeable else bound(self.asked)
+        # The bounds are on whole keys; a split moves load without state, and keys that are not known could move with less.
+        unknown = request.rest > 0 or (self.planner.splits_keys and request.mergeable)
+        certified = Bound(0.0, 0.0) if unknown else bound(request)
         return Plan(
             decision=decision,
             reason=reason,

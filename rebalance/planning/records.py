@@ -16,9 +16,12 @@ two, and the record has their sums. So no channel's load is off at all, and the 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
+from rebalance.errors import ConfigError
 from rebalance.planning.exact import rounded
 from rebalance.planning.model import Floats, Indices
 
@@ -67,3 +70,41 @@ def keys_to_name(records: Records, most: int, fair: float) -> Indices:
 def gamma(cost: Floats, state: Floats) -> Floats:
     """γ = c^1.5 / S; no state counts as one byte."""
     return cost * np.sqrt(cost) / np.maximum(state, 1.0)
+
+
+class Costs(Protocol):
+    """What says what keys cost: an operator."""
+
+    @property
+    def name(self) -> str:
+        """Its name, for messages."""
+        ...
+
+    def cost(self, new_rows: Floats, window_rows: Floats) -> Floats:
+        """What each key costs, by its number of new rows and of rows in the window."""
+        ...
+
+
+class Weights(NamedTuple):
+    """The cost of a key, where that is so much a new row and so much a row in the window."""
+
+    new_row: float
+    window_row: float
+
+    def of(self, tuples: NDArray[np.int64], held_rows: NDArray[np.int64]) -> Floats:
+        """The cost of keys, or of sums of keys, with so many new rows and so many older ones."""
+        new = tuples.astype(np.float64)
+        return self.new_row * new + self.window_row * (new + held_rows)
+
+
+def weights_of(operator: Costs) -> Weights:
+    """The operator's cost of a new row and of a row in the window; refused where the cost of a key is not the sum of these."""
+    new, window = np.array([1.0, 0.0, 3.0, 1000.0, 7.0, 0.0]), np.array([0.0, 1.0, 3.0, 5e6, 1e9, 0.0])
+    with np.errstate(all="ignore"):
+        found = np.broadcast_to(np.asarray(operator.cost(new, window), dtype=np.float64), new.shape)
+    if not np.allclose(found, found[0] * new + found[1] * window, rtol=1e-9, atol=0.0):
+        raise ConfigError(
+            f"planning.statistics = 'compact' adds up what keys cost, but the cost of operator {operator.name!r} is not so much for a new row and "
+            "so much for a row in the window. Let it be a weighted sum of both, or set planning.statistics = 'exact'."
+        )
+    return Weights(float(found[0]), float(found[1]))

@@ -21,9 +21,9 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from rebalance.partition import Key, PartitionFunction
 from rebalance.pipeline.intervals import Interval
-from rebalance.planning.model import Floats, Ints
-from rebalance.planning.records import Records
-from rebalance.spark.lookup import looked_up
+from rebalance.planning.model import Ints
+from rebalance.planning.records import Records, Weights
+from rebalance.spark.lookup import looked_up, numbers
 from rebalance.spark.routing import slot_of
 from rebalance.storage.control import table_path
 from rebalance.storage.files import commented, commit_files, write_files
@@ -34,24 +34,8 @@ from rebalance.stores.places import for_spark
 _CHANNEL, _VALUE = 1 << 12, 1 << 19
 MOST_R = 6
 _ZERO = -(_VALUE // 2)
-
-
-@dataclass(frozen=True)
-class Weights:
-    """The cost of a key, where that is so much a new row and so much a row in the window."""
-
-    new_row: float
-    window_row: float
-
-    def cost(self, tuples: Column, held_rows: Column) -> Column:
-        """As Spark computes it."""
-        return self.new_row * tuples + self.window_row * (tuples + held_rows)
-
-    def of(self, sums: pa.Table) -> Floats:
-        """The cost of what each row of a table has."""
-        tuples, held = (sums[name].to_numpy().astype(np.float64) for name in ("tuples", "held_rows"))
-        found: Floats = self.new_row * tuples + self.window_row * (tuples + held)
-        return found
+#: The powers of two that a double can be, and some that nothing costs.
+_LEAST, _MOST = -1022, 1024
 
 
 def summed_by_key(parts: Sequence[DataFrame]) -> DataFrame:
@@ -117,7 +101,13 @@ class KeySums:
         found = keys.agg(F.count(F.lit(1)).alias("count"), *sums).toArrow().sort_by("code")
         code, count = found["code"].to_numpy(), found["count"].to_numpy()
         channel = code // (_CHANNEL * _VALUE * _VALUE)
-        return Records(code, channel, count, self.weights.of(found), found["held_bytes"].to_numpy().astype(np.float64))
+        return Records(
+            code,
+            channel,
+            count,
+            self.weights.of(found["tuples"].to_numpy(), found["held_rows"].to_numpy()),
+            found["held_bytes"].to_numpy().astype(np.float64),
+        )
 
     def named(self, codes: pa.Table) -> pa.Table:
         """The listed keys, and of each record `code` the `wanted` ones of its `count` first ones by γ; equal ones by key."""
@@ -130,30 +120,38 @@ class KeySums:
             keys = keys.withColumn("place", place).where(F.col("code").isNull() | (F.col("place") <= F.col("wanted")))
         return keys.select("key", slot_of(F.col("key")).alias("slot"), *NUMBERS).toArrow().sort_by("key")
 
+    def _cost(self) -> Column:
+        tuples, held = F.col("tuples"), F.col("held_rows")
+        return self.weights.new_row * tuples + self.weights.window_row * (tuples + held)
+
     def _described(self) -> DataFrame:
         """Every key with its cost and the code of its record; null of a listed key, which is in none."""
-        key, cost = F.col("key"), self.weights.cost(F.col("tuples"), F.col("held_rows")).cast("double")
+        key, cost = F.col("key"), self._cost().cast("double")
         channel = looked_up(key, self.function.key_type, self.function.slots, {})
         home = channel
         if not np.array_equal(self.ring, self.function.slots):
             home = looked_up(key, self.function.key_type, self.ring, {})
-        keys = self.sums.withColumn("cost", cost)
+        keys = self._parted(self._parted(self.sums.withColumn("cost", cost), "cost"), "held_bytes")
         places = channel.cast("bigint") * _CHANNEL + home
-        code = (places * _VALUE + self._part("cost") - _ZERO) * _VALUE + self._part("held_bytes") - _ZERO
+        code = (places * _VALUE + F.col("_part_cost") - _ZERO) * _VALUE + F.col("_part_held_bytes") - _ZERO
         if self.listed:
             entries: Mapping[Key, int] = dict.fromkeys(self.listed, 1)
             is_listed = looked_up(key, self.function.key_type, np.zeros_like(self.function.slots), entries) == 1
             code = F.when(~is_listed, code)
         return keys.withColumn("code", code)
 
-    def _part(self, name: str) -> Column:
-        """Which part of which power of two a value is in: the same for all values that are alike.
+    def _parted(self, keys: DataFrame, name: str) -> DataFrame:
+        """The keys with `_part`: which part of which power of two a value is in, the same for all values that are alike.
 
-        A logarithm may be off in its last bit, and on another processor in another way, so it only says where to look. Powers of two are exact.
+        A logarithm may be off in its last bit, and on another processor in another way, so it only says where to look. Powers of two, and
+        what is divided by them, are exact. Each step is a column of its own: Spark would work it out anew wherever it is named.
         """
-        value = F.col(name).cast("double")
-        about = F.floor(F.log2(value))
-        power = F.pow(F.lit(2.0), about)
-        exponent = about + F.when(value < power, -1).when(value >= 2 * power, 1).otherwise(0)
-        parts = F.floor(value / F.pow(F.lit(2.0), exponent) * 2**self.r)
-        return F.when(value > 0, exponent * 2**self.r + parts).otherwise(_ZERO).cast("bigint")
+        about, scaled = f"_about_{name}", F.col(f"_scaled_{name}")
+        keys = keys.withColumn(about, F.floor(F.log2(F.col(name).cast("double"))).cast("int"))
+        power = F.get(numbers(2.0 ** np.arange(_LEAST, _MOST)), F.col(about) - _LEAST)
+        keys = keys.withColumn(f"_scaled_{name}", F.col(name) / power)
+        off = F.when(scaled < 1, -1).when(scaled >= 2, 1).otherwise(0)
+        within = F.when(scaled < 1, 2 * scaled).when(scaled >= 2, scaled / 2).otherwise(scaled)
+        part = (F.col(about) + off) * 2**self.r + F.floor(within * 2**self.r)
+        # Nothing has no logarithm.
+        return keys.withColumn(f"_part_{name}", F.coalesce(part.cast("bigint"), F.lit(_ZERO)))

@@ -87,7 +87,6 @@ def _store(root: str, row: dict[str, Any], stats: pa.Table, rest: pa.Table, chan
     checkpoint("collect_stats: keys stored")
     if rest.num_rows or control.exists(root, "slot_stats"):
         control.replace(root, "slot_stats", rest, interval_id=interval_id)
-        checkpoint("collect_stats: rest stored")
     control.replace(root, "channel_stats", channels, interval_id=interval_id)
     checkpoint("collect_stats: channels stored")
     control.replace(root, "interval_stats", [row], interval_id=interval_id)

@@ -13,13 +13,12 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from rebalance.errors import ConfigError
 from rebalance.operators import AnyOperator
 from rebalance.partition import Key, consistent_ring
 from rebalance.pipeline.intervals import Interval, parse_start
-from rebalance.planning.records import keys_to_name
+from rebalance.planning.records import Weights, keys_to_name, weights_of
 from rebalance.spark.counting import rows_by_key, state_by_key
-from rebalance.spark.key_sums import KeySums, Weights, store, stored, summed_by_key
+from rebalance.spark.key_sums import KeySums, store, stored, summed_by_key
 from rebalance.spark.rows import rows_of
 from rebalance.steps.counting import Counting
 from rebalance.steps.faults import checkpoint
@@ -103,29 +102,19 @@ class CompactCounting(Counting):
             "interval_id": pa.repeat(self.interval.id, keys.num_rows),
             "channel": channels_of(self.function, keys),
             "hash_channel": self.function.slots[keys["slot"].to_numpy()],
-            "cost": weights.of(keys),
+            "cost": weights.of(keys["tuples"].to_numpy(), keys["held_rows"].to_numpy()),
             "rate": np.zeros(keys.num_rows),
             **{name: keys[name] for name in keys.column_names},
         }
         return pa.table(columns).select(SCHEMAS["key_stats"].names)
 
     def _rest(self, rest: pa.Table, weights: Weights) -> pa.Table:
-        columns = {"interval_id": pa.repeat(self.interval.id, rest.num_rows), "cost": weights.of(rest)}
+        columns = {
+            "interval_id": pa.repeat(self.interval.id, rest.num_rows),
+            "cost": weights.of(rest["tuples"].to_numpy(), rest["held_rows"].to_numpy()),
+        }
         columns |= {name: rest[name] for name in rest.column_names}
         return pa.table(columns).select(SCHEMAS["slot_stats"].names)
-
-
-def weights_of(operator: AnyOperator) -> Weights:
-    """The operator's cost of a new row and of a row in the window; refused where the cost of a key is not the sum of these."""
-    new, window = np.array([1.0, 0.0, 3.0, 1000.0, 7.0, 0.0]), np.array([0.0, 1.0, 3.0, 5e6, 1e9, 0.0])
-    with np.errstate(all="ignore"):
-        found = np.broadcast_to(np.asarray(operator.cost(new, window), dtype=np.float64), new.shape)
-    if not np.allclose(found, found[0] * new + found[1] * window, rtol=1e-9, atol=0.0):
-        raise ConfigError(
-            f"planning.statistics = 'compact' adds up what keys cost, but the cost of operator {operator.name!r} is not so much for a new row and "
-            "so much for a row in the window. Let it be a weighted sum of both, or set planning.statistics = 'exact'."
-        )
-    return Weights(float(found[0]), float(found[1]))
 
 
 def _as_added(rows: str, size: str) -> dict[str, Column]:

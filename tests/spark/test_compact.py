@@ -10,7 +10,12 @@ import pytest
 from polars.testing import assert_frame_equal
 from pyspark.sql import SparkSession
 
+from rebalance.documents.interval import interval_document
+from rebalance.documents.key import key_document
+from rebalance.documents.plan import plan_document
+from rebalance.documents.trial import try_plan
 from rebalance.pipeline.file import Pipeline, load_pipeline
+from rebalance.steps import collect_stats, counting_compact, run_step
 from rebalance.steps.run import run_intervals
 from rebalance.storage import control
 from rebalance.storage.epochs import load_function
@@ -135,8 +140,46 @@ def test_a_step_that_is_run_again_gives_the_same(stages: Stages, tmp_path: Path,
         assert again[table] == rows, table
 
 
+@pytest.mark.parametrize("moment", ["sums stored", "keys stored", "channels stored"])
+def test_counting_that_is_stopped_on_the_way_and_run_again_gives_the_same(
+    stages: Stages, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    class StoppedError(Exception):
+        pass
+
+    def stop(name: str) -> None:
+        if name == f"collect_stats: {moment}":
+            raise StoppedError
+
+    pipeline = stages.copy(tmp_path, "2 collect_stats")
+    interval = first_interval(pipeline).shifted(2)
+    for module in (collect_stats, counting_compact):
+        monkeypatch.setattr(module, "checkpoint", stop)
+    with pytest.raises(StoppedError):
+        run_step("collect_stats", pipeline, interval)
+    assert not control.has_rows(pipeline.tables, "interval_stats", interval.id)
+    monkeypatch.undo()
+    run_step("collect_stats", pipeline, interval)
+    assert contents(pipeline) == contents(stages.copy(tmp_path / "counted", "2 check_quality"))
+
+
 def contents_of(stages: Stages, folder: Path) -> dict[str, object]:
     return contents(stages.copy(folder / "done", "done"))
+
+
+def test_documents_know_all_keys_and_say_which_have_no_name(stages: Stages) -> None:
+    pipeline, newest = stages.pipeline, intervals(stages.pipeline)[-1]
+    keys = control.read(pipeline.tables, "key_sums", columns=["key"], interval_id=newest)["key"].to_pylist()
+    named = control.read(pipeline.tables, "key_stats", columns=["key"], interval_id=newest)["key"].to_pylist()
+    found = interval_document(pipeline, newest)
+    assert found["keys"] == len(keys) == sum(channel["keys"] for channel in found["channels"])
+    assert found["reached"] == found["planned"]
+    nameless = min(set(keys) - set(named))
+    assert "not among the keys that were counted by name" in key_document(pipeline, nameless)["why"]
+    assert "events" in key_document(pipeline, named[0])["why"].rpartition("it had")[2]
+    tried = try_plan(pipeline, planner="frugal", channels=5)
+    assert tried["keys"] == len(keys)
+    assert plan_document(pipeline)["certificate"] is None
 
 
 def test_adding_channels_moves_keys_that_have_no_name(stages: Stages, tmp_path: Path) -> None:

@@ -14,6 +14,8 @@ from rebalance.partition import PartitionFunction, consistent_ring
 from rebalance.pipeline.file import Pipeline, load_pipeline
 from rebalance.pipeline.sections import NodeSection
 from rebalance.planners.registry import PLANNERS
+from rebalance.planning.model import Floats
+from rebalance.planning.records import weights_of
 from rebalance.storage import statistics
 
 GOOD = {
@@ -276,6 +278,51 @@ def test_an_operator_whose_states_do_not_merge_is_refused_where_they_must(
     # A user's own operator is not run when the file is read, only when it is needed.
     with pytest.raises(ConfigError, match=message):
         load(tmp_path, operator=operator, planning=planning).make_operator()
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        pytest.param(
+            {"planning": 'statistics = "compact"\nplanner = "ststream"'},
+            "planner 'ststream' needs all of them. Use one of the planners frugal, hybrid, keep, llfd, .*; or 'exact'",
+            id="a planner that has to know every key",
+        ),
+        pytest.param(
+            {"planning": 'statistics = "compact"\n[planning.parameters]\nmax_keys = 9'},
+            "planner 'frugal' cannot count the keys of a channel for max_keys .* Leave max_keys out; or use 'exact'",
+            id="a limit on keys that are not named",
+        ),
+        pytest.param(
+            {"planning": 'statistics = "compact"', "operator": 'function = "mine.py"'},
+            "what a function per key costs is measured for each key. Use 'exact'",
+            id="a cost that is measured for each key",
+        ),
+        pytest.param({"planning": "compact_r = 7"}, "planning.compact_r = 7", id="finer than records can be"),
+        pytest.param({"planning": 'statistics = "sampled"'}, "planning.statistics", id="a way that is not there"),
+    ],
+)
+def test_what_cannot_be_planned_on_some_keys_is_refused(tmp_path: Path, changed: dict[str, str], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        load(tmp_path, **changed)
+
+
+@pytest.mark.parametrize(
+    ("cost", "weights"),
+    [("2 * new_rows + window_rows / 4", (2.0, 0.25)), ("7", None), ("new_rows * window_rows", None)],
+)
+def test_compact_statistics_need_a_cost_that_is_a_weighted_sum(cost: str, weights: tuple[float, float] | None) -> None:
+    class Costing:
+        name = "costing"
+
+        def cost(self, new_rows: Floats, window_rows: Floats) -> Floats:
+            return eval(cost, {}, {"new_rows": new_rows, "window_rows": window_rows})  # type: ignore[no-any-return]
+
+    if weights is None:
+        with pytest.raises(ConfigError, match="Let it be a weighted sum of both"):
+            weights_of(Costing())
+    else:
+        assert weights_of(Costing()) == weights
 
 
 def test_state_may_stay_where_it_merges(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from rebalance.errors import ConfigError
@@ -13,6 +14,7 @@ from rebalance.pipeline.intervals import Interval
 from rebalance.storage import control
 from rebalance.storage.epochs import current_epoch, publish
 from rebalance.storage.retention import expired
+from rebalance.storage.schemas import schema_of
 from rebalance.storage.served import served_epochs
 
 FILE = """
@@ -130,3 +132,14 @@ def test_a_plan_that_waits_for_an_answer_stays_with_its_function_and_so_do_serve
     assert removed(pipeline) == {"plans": 2, "functions": 3}
     assert [row["plan_id"] for row in control.rows(root, "plans")] == [waiting["plan_id"]]
     assert sorted(row["version"] for row in control.rows(root, "functions")) == [1, 4]
+
+
+def test_sums_of_all_keys_go_once_no_later_count_builds_on_them_whatever_is_kept(tmp_path: Path) -> None:
+    pipeline = pipeline_of(tmp_path, "epochs = 2")
+    process(pipeline, range(10))
+    rows = [{"interval_id": interval(pipeline, number).id, "key": 7} for number in range(10)]
+    sums = pa.Table.from_pylist(rows, schema=schema_of("key_sums", "long"))
+    control.append(pipeline.tables, "key_sums", sums)
+    assert removed(pipeline) == {"key_sums": 4}
+    left = control.read(pipeline.tables, "key_sums", columns=["interval_id"])["interval_id"].to_pylist()
+    assert min(left) == interval(pipeline, 4).id
