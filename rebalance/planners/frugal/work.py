@@ -9,8 +9,8 @@ _LOOKS = 1_000_000
 #: Moves that one round of exchanges looks at, and a thorough one.
 _ROUND = 100_000
 _THOROUGH = 400_000
-#: Beyond this many channels they grow with these, up to so much: there is more that may be wrong.
-_CHANNELS, _LARGER = 10, 16.0
+#: Beyond this many channels they grow with these, up to so much: there is more that may be wrong, but looking longer brought nothing.
+_CHANNELS, _LARGER = 10, 6.0
 #: Columns of the mixed-integer program, counted each time that its solver asks whether to go on: about a fifth of a second.
 _COLUMNS = 25_000
 #: Columns of the program, so few that what its solver does between two questions takes tens of milliseconds.
