@@ -81,7 +81,7 @@ class ConsistentGrouping(Grouping):
         return Router(
             route=lambda keys, first: signals.route(worker(keys, first), first),
             end_slot=signals.end_slot,
-            virtual_workers=lambda: signals.held.astype(np.int32),
+            virtual_workers=lambda: signals.views.held[0].astype(np.int32),
         )
 
 
@@ -123,16 +123,12 @@ class Signals:
         self.said: Indices = np.zeros(channels, np.int64)
         self.views = Views(
             owner=np.tile(np.arange(channels, dtype=np.int32), (sources, alpha)),
+            held=np.full((sources, channels), alpha, np.int64),
             heard=np.zeros((sources, channels), np.int64),
             giving=np.zeros((sources, channels), np.int64),
             taking=np.zeros((sources, channels), np.int64),
             tickets=np.zeros(sources, np.int64),
         )
-
-    @property
-    def held(self) -> Indices:
-        """How many each channel has, as the first source sees it."""
-        return np.bincount(self.views.owner[0], minlength=len(self.said))
 
     def route(self, workers: Ints, first: int) -> Ints:
         """Each source by its own map, which changes with what it hears on the way."""

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numpy as np
-
 from rebalance.compiled import compiled
 from rebalance.planning.model import Indices, Ints
 
@@ -19,6 +17,8 @@ class Views(NamedTuple):
 
     #: Channel of each virtual worker.
     owner: Ints
+    #: Virtual workers of each channel.
+    held: Indices
     #: Slot whose signal each channel has been heard of last.
     heard: Indices
     #: Ticket of each channel that waits to have fewer virtual workers, or more; 0 = does not wait.
@@ -46,9 +46,9 @@ def route_and_hear(workers: Ints, first: int, signals: Indices, slot: int, views
 @compiled
 def hear(source: int, channel: int, signal: int, views: Views) -> None:
     """Queue up, or leave, and pair off in the view of one source."""
-    giving, taking, owner = views.giving[source], views.taking[source], views.owner[source]
+    giving, taking, owner, held = views.giving[source], views.taking[source], views.owner[source], views.held[source]
     views.tickets[source] += 1
-    queue(giving, channel, signal < 0 and np.sum(owner == channel) > 1, views.tickets[source])
+    queue(giving, channel, signal < 0 and held[channel] > 1, views.tickets[source])
     queue(taking, channel, signal > 0, views.tickets[source])
     giver, taker = head(giving), head(taking)
     if giver >= 0 and taker >= 0:
@@ -57,6 +57,8 @@ def hear(source: int, channel: int, signal: int, views: Views) -> None:
         while owner[moving] != giver:
             moving -= 1
         owner[moving] = taker
+        held[giver] -= 1
+        held[taker] += 1
 
 
 @compiled

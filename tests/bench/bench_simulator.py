@@ -15,7 +15,7 @@ from functools import partial
 
 import numpy as np
 
-from rebalance.simulate import SCHEMES, Cluster, Stream, simulate_tuples, zipf_stream
+from rebalance.simulate import SCHEMES, Cluster, Stream, make_scheme, simulate_tuples, zipf_stream
 
 
 def main() -> None:
@@ -26,8 +26,10 @@ def main() -> None:
     parser.add_argument("--repeat", type=int, default=2, help="runs, of which the fastest counts")
     given = parser.parse_args()
     streams = {z: zipf_stream(given.tuples, given.keys, z) for z in (0.5, 1.0, 2.0)}
-    for scheme in SCHEMES:
-        simulate_tuples(scheme(), streams[1.0].first(1000), Cluster.alike(4))  # compile
+    schemes = {scheme.name: scheme() for scheme in SCHEMES}
+    schemes["CG, ack"] = make_scheme("CG", settle=False, piggyback=True)
+    for scheme in schemes.values():
+        simulate_tuples(scheme, streams[1.0].first(1000), Cluster.alike(4))  # compile
     slowest = np.inf
     for sources in (1, 10):
         for channels in (10, 100, 1000):
@@ -35,10 +37,10 @@ def main() -> None:
             print(f"{'':<8}" + "".join(f"{f'z={z:g}':>20}" for z in streams))
             plain = {z: best(partial(numpy_pass, s, channels), 3) for z, s in streams.items()}
             print(f"{'numpy':<8}" + "".join(f"{given.tuples / plain[z] / 1e6:>20.1f}" for z in streams))
-            for scheme in SCHEMES:
-                row = f"{scheme.name:<8}"
+            for name, scheme in schemes.items():
+                row = f"{name:<8}"
                 for z, stream in streams.items():
-                    run = partial(simulate_tuples, scheme(), stream, Cluster.alike(channels), sources=sources)
+                    run = partial(simulate_tuples, scheme, stream, Cluster.alike(channels), sources=sources)
                     seconds = best(run, given.repeat)
                     slowest = min(slowest, given.tuples / seconds)
                     cell = f"{given.tuples / seconds / 1e6:.1f} ({plain[z] / seconds:.2f})"

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 from polars.testing import assert_frame_equal
 from pyspark.sql import SparkSession
 
 from rebalance.documents.plan import plan_document
-from rebalance.pipeline.file import Pipeline
+from rebalance.pipeline.file import Pipeline, load_pipeline
+from rebalance.planners.tokens.base import TOKENS, claimed, token_ring
 from rebalance.steps.process_batch import process_batch
 from rebalance.steps.run import run_intervals
 from rebalance.storage import control
@@ -143,3 +145,28 @@ def test_splits_tokens_and_virtual_workers_give_the_results_of_a_single_channel(
     for number in range(intervals):
         interval = first_interval(pipeline).shifted(number)
         assert_frame_equal(stored_results(pipeline, interval), stored_results(single, interval))
+
+
+def test_a_channel_that_joins_claims_tokens_and_the_results_stay_those_of_a_single_channel(
+    single: Pipeline, tmp_path: Path, intervals: int
+) -> None:
+    source = Path(single.source.path)
+    three = make_world(tmp_path, operator=WINDOWED_SUM, planner="halving", channels=3, events_folder=source, more=EAGER)
+    assert run_intervals(three, count=intervals - 1) == intervals - 1
+    before = open_tables(three.tables).function
+    file = tmp_path / "world.toml"
+    file.write_text(file.read_text().replace("count = 3", "count = 4"))
+    four = load_pipeline(file)
+    assert run_intervals(four, count=1) == 1
+    after = open_tables(four.tables).function
+    tokens = after.memo[TOKENS]
+    assert np.array_equal(after.slots, token_ring(tokens))
+    # From the ring of the last plan, in which somebody was halved; it would begin with 64 each.
+    kept = before.memo[TOKENS]
+    assert all(new <= old for new, old in zip(tokens, [*kept, claimed(kept)], strict=True))
+    assert min(kept) < 64
+    check_state_is_where_the_function_says(four)
+    check_what_was_planned_was_reached(four)
+    for number in range(intervals):
+        interval = first_interval(four).shifted(number)
+        assert_frame_equal(stored_results(four, interval), stored_results(single, interval))
