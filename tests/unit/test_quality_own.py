@@ -30,11 +30,15 @@ def test_the_file_is_relative_to_the_pipeline_s(tmp_path: Path) -> None:
     assert counted_pipeline(tmp_path, 'expectations = "checks.py"').quality.expectations == str(tmp_path / "checks.py")
 
 
-def test_an_own_check_that_fails_stops_planning(tmp_path: Path) -> None:
+def test_an_own_check_that_fails_stops_planning_and_data_docs_show_what_was_observed(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     checks = IMPORT + 'def key_stats():\n    return [gxe.ExpectColumnMaxToBeBetween(column="cost", max_value=20)]\n'
     pipeline = pipeline_with(tmp_path, checks)
     with pytest.raises(QualityError, match=r"1 of \d+ .*expect_column_max_to_be_between on cost .*: observed 50.0"):
         check_quality(pipeline, first_interval(pipeline))
+    # Great Expectations logs what it cannot show, and shows the rest.
+    assert [record.message for record in caplog.records if record.levelname == "ERROR"] == []
 
 
 @pytest.mark.parametrize("severity", ["warning", "info"])

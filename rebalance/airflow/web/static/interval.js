@@ -50,7 +50,7 @@ function planSection(dagId, doc) {
   if (!plan) return section("The plan", h("p", { class: "quiet" }, "None was made for this interval."));
   return section("The plan",
     h("p", {}, decided(plan.planner, plan.decision, plan.reason)),
-    plan.epoch && h("p", {}, `Carried out by epoch ${plan.epoch.epoch} at `, time(plan.epoch.at), `: function v${plan.epoch.function_version} is active since then.`),
+    plan.epoch && h("p", {}, `Carried out by epoch ${plan.epoch.epoch} at `, time(plan.epoch.at), `. It made function v${plan.epoch.function_version} active.`),
     plan.certificate && h("p", {}, plan.certificate),
     plan.notes.length ? h("ul", {}, plan.notes.map((note) => h("li", {}, note))) : "",
     planTable(`Plan ${plan.plan_id}, made in ${seconds(plan.seconds)}: ${plural(plan.moved_keys, "key")} and ${bytes(plan.moved_bytes)} of state move (${percent(plan.moved_share)} of all), ${plural(plan.routes, "route")}, ${plural(plan.splits, "split")}`, plan),
