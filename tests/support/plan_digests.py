@@ -34,6 +34,7 @@ VARIANTS = {
     "readj": [{}, {"utility": "A", "resources": "LML"}, {"utility": "ATLM", "resources": "LML"}],
     "redist": [{}, {"utility": "APLM", "resources": "MQL"}],
     "scan": [{}, {"utility": "ATLM", "resources": "QQL"}],
+    "ststream": [{}, {"cut": "l_max"}],
 }
 
 
