@@ -34,6 +34,7 @@ VARIANTS = {
     "readj": [{}, {"utility": "A", "resources": "LML"}, {"utility": "ATLM", "resources": "LML"}, {"utility": "BTM"}],
     "redist": [{}, {"utility": "APLM", "resources": "MQL"}, {"utility": "BTM", "resources": "MML"}],
     "scan": [{}, {"utility": "ATLM", "resources": "QQL"}, {"utility": "BTM", "resources": "MQL"}],
+    "ststream": [{}, {"cut": "l_max"}],
 }
 
 
