@@ -20,7 +20,6 @@ from `rebalance.planning.bounds` what a plan must cost at least, and looks for t
 8. *Program.* Of few keys, unless the plan is at its bound already, HiGHS goes on from the plan (`program`): by default with the keys that
    most likely matter, with `effort = "exact"` with up to `program.MOST_VARIABLES` keys times channels and for minutes.
 9. *Rivals.* A plan above its bound is held against those of plainer planners, stripped of the moves they can do without (`nearest.rivals`).
-   If one of them is better, or there is no other plan, exchanges and the program go on from there.
 
 θ is θ_max, or, where no plan of whole keys comes within that, the least at which one may (`bounds_theta`): then the fullest channel is no fuller
 than the heaviest key, and no key moves for more than that. Where that is not found either, or max_bytes or max_routes do not allow it, the
@@ -115,17 +114,10 @@ def _plan(case: Case, wanted: float) -> tuple[Plan, bool]:
     plan = case.plan(low)
     if plan.missed == 0.0 and plan.within(limits):
         if len(task.cost) <= _MANY and clearly_less(_NEAR * least_migration(case.request, low), plan.bytes):
-            best = cheapest([plan, *rivals(case, low)], low, limits)
-            plan = plan if best is None or best is plan else _bettered(case, low, best)
+            plan = cheapest([plan, *rivals(case, low)], low, limits) or plan
         return plan, low > wanted
     limited = low > wanted or plan.missed == 0.0
     found = nearest(case, low, [plan])
     if found is None and low > wanted:
         plan = case.plan(wanted)
-    return _bettered(case, low, found) if found else plan, limited
-
-
-def _bettered(case: Case, low: float, found: Plan) -> Plan:
-    """A plan that was found elsewhere, or a cheaper one that starts from it."""
-    theta = max(found.theta, low)
-    return cheapest([found, case.bettered(theta, found)], theta, case.request.limits) or found
+    return found or plan, limited

@@ -85,15 +85,6 @@ class Case:
         """The cheapest plan found with a table that fits, else with the smallest table found."""
         return self._by_program(theta, self._with_all_keys(theta, thoughtful=True))
 
-    def bettered(self, theta: float, plan: Plan) -> Plan:
-        """A plan that was found elsewhere, after the exchanges and the program of few keys."""
-        if len(self.task.cost) > MOST_KEYS:
-            return plan
-        task = self.task.at(theta)
-        most = max(plan.routes, self.request.limits.max_routes)
-        channel, missed = exchanged(task, plan.channel, most, self.work, thorough=True)
-        return self._by_program(theta, described(task, channel, missed))
-
     def _with_all_keys(self, theta: float, *, thoughtful: bool) -> Plan:
         task = self.task.at(theta)
         if len(task.cost) > MOST_KEYS:

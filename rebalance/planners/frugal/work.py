@@ -9,7 +9,7 @@ _LOOKS = 1_000_000
 #: Moves that one round of exchanges looks at, and a thorough one.
 _ROUND = 100_000
 _THOROUGH = 400_000
-#: Beyond this many channels they grow with these, up to so much: there is more that may be wrong, but looking longer brought nothing.
+#: Beyond this many channels they grow with these, up to so much: there is more that may be wrong, but looking longer brought no fewer moves.
 _CHANNELS, _LARGER = 10, 6.0
 #: Columns of the mixed-integer program, counted each time that its solver asks whether to go on: about a fifth of a second.
 _COLUMNS = 25_000
