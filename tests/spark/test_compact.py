@@ -247,3 +247,15 @@ def test_an_operator_that_does_not_keep_its_rows_is_counted_alike(
 def test_plans_balance_and_move_about_as_little_as_exact_ones(stages: Stages, exact: Pipeline) -> None:
     ours, theirs = read_history(stages.pipeline.tables), read_history(exact.tables)
     assert np.mean([record.reached for record in ours]) <= np.mean([record.reached for record in theirs]) * 1.02
+
+
+def test_intervals_without_events_are_counted_with_what_is_held_and_then_with_nothing(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    pipeline = make_world(tmp_path, planner=FEW, intervals=1)
+    run_intervals(pipeline, count=4)
+    counted = sorted(control.rows(pipeline.tables, "interval_stats"), key=lambda row: str(row["interval_id"]))
+    assert [row["rows"] for row in counted] == [3000, 0, 0, 0]
+    assert counted[0]["keys"] == counted[1]["keys"] > 100
+    assert [row["keys"] for row in counted[2:]] == [0, 0]
+    assert [plan["decision"] for plan in control.rows(pipeline.tables, "plans")].count("reject") == 0
