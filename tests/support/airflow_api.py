@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 from rebalance.pipeline.intervals import Interval
 
-_PATIENCE = 30.0
+_PATIENCE = 120.0
 
 
 @dataclass
@@ -31,9 +31,9 @@ class AirflowApi:
         """Let it run; False as long as Airflow does not know it."""
         return self._if_there("PATCH", f"/api/v2/dags/{dag_id}", {"is_paused": False}) is not None
 
-    def pause(self, dag_id: str) -> None:
-        """Let nothing of it begin; what is at work goes on."""
-        self._ask("PATCH", f"/api/v2/dags/{dag_id}", {"is_paused": True})
+    def pause(self, dag_id: str) -> bool:
+        """Let nothing of it begin, while what is at work goes on; False as long as Airflow does not know it."""
+        return self._if_there("PATCH", f"/api/v2/dags/{dag_id}", {"is_paused": True}) is not None
 
     def state(self, dag_id: str, interval: Interval) -> str:
         """What has become of the scheduler's run of an interval; empty as long as there is none."""
