@@ -48,6 +48,8 @@ parameters = {{ kind = "side", value = "price" }}
 count = 4
 [planning]
 mode = "approve"
+[spark]
+warm = 2
 """
 
 
