@@ -31,8 +31,8 @@ def run_form(pipeline: Pipeline) -> dict[str, Any]:
         ),
         "now": _switch(
             "now",
-            "Take the interval though it is not closed yet; events that come later are in no result until a rewind. Without it, a run by "
-            "hand of an interval that has not ended is refused, and others wait for interval.grace.",
+            "Take the interval though interval.grace has not passed since its end; events that come later are in no result until a rewind. "
+            "Without it, the run waits for that. Airflow itself starts no run before its interval has ended.",
         ),
         "planner": Param(
             planning.planner,
