@@ -66,7 +66,10 @@ def test_data_docs_are_pages_of_the_pipelines_own_folder_and_may_run_nothing(
         "%2Fetc%2Fpasswd",
         "validations",
     ):
-        assert site.ask(f"{docs}/{wrong}").status_code == 404, wrong
+        answer = site.ask(f"{docs}/{wrong}")
+        assert answer.status_code == 404, wrong
+        assert answer.headers["content-type"].startswith("text/html"), wrong
+        assert f"no such page in the Data Docs of {history.dag_id}" in answer.text, wrong
 
 
 def test_airflow_offers_the_page_in_the_navigation_on_a_dag_and_on_a_run(site: Site) -> None:

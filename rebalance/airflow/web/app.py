@@ -15,13 +15,13 @@ from typing import Annotated, Any
 from airflow.api_fastapi.app import get_auth_manager
 from airflow.api_fastapi.auth.managers.models.resource_details import DagAccessEntity
 from airflow.api_fastapi.core_api.security import GetUserDep, requires_access_dag
-from fastapi import Depends, FastAPI, HTTPException, Query, Request, Response
+from fastapi import Depends, FastAPI, Query, Request, Response
 from fastapi.responses import HTMLResponse, JSONResponse
 from fastapi.staticfiles import StaticFiles
 from pydantic import BaseModel, ConfigDict
 
 from rebalance.airflow.web.access import interval_of, known_among, load, pipeline_of, runs_of
-from rebalance.airflow.web.data_docs import at_home
+from rebalance.airflow.web.data_docs import at_home, missing
 from rebalance.errors import (
     ConfigError,
     EnvironmentMissingError,
@@ -183,7 +183,7 @@ def get_docs(dag_id: str, path: str) -> Response:
     # Links out of the folder are followed before it is asked where they lead. No file has a name with a zero.
     page = (index.parent / path.replace("\0", "")).resolve() if path else index
     if not page.is_relative_to(index.parent) or page.suffix != ".html" or not page.is_file():
-        raise HTTPException(404, f"There is no such page in the Data Docs of {dag_id}: check_quality writes them.")
+        return HTMLResponse(missing(dag_id), 404, headers={"Content-Security-Policy": DOCS_POLICY})
     return HTMLResponse(at_home(page.read_bytes()), headers={"Content-Security-Policy": DOCS_POLICY})
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from html import escape
 
 _FETCHED = re.compile(
     rb"<script\b.*?</script\s*>|<link\b[^>]*>|<img\b[^>]*>|url\(['\"]?http[^)]*\)|\sonclick=\"[^\"]*\"",
@@ -30,3 +31,11 @@ def at_home(page: bytes) -> bytes:
     """
     kept = _FETCHED.sub(b"", page)
     return _HEAD.sub(lambda head: head[0] + _STYLE, kept, count=1)
+
+
+def missing(dag_id: str) -> bytes:
+    """What stands in the place of a page that is not there."""
+    said = f"There is no such page in the Data Docs of {escape(dag_id)}. The task check_quality writes them when it checks an interval."
+    return at_home(
+        f"<!doctype html><html lang='en'><head><title>No such page</title></head><body><p>{said}</p>".encode()
+    )
