@@ -28,8 +28,9 @@ INIT, FIRST, *COMMANDS = dict.fromkeys(
     if word.startswith("rebalance ") and "<name>" in word
 )
 
-#: Written when a person answers, with a function per key, or when rows are bad or late; their columns are tested with them.
-NOT_HERE = {"approvals", "key_costs", "late_events", "quarantine"}
+#: Written when a person answers, with a function per key or compact statistics, or when rows are bad or late; their columns are tested
+#: with them.
+NOT_HERE = {"approvals", "key_costs", "key_sums", "late_events", "quarantine", "slot_stats"}
 
 
 def run(command: str, name: str, key: str = "") -> None:
