@@ -55,7 +55,7 @@ from rebalance.errors import ConfigError
 from rebalance.planners.baselines.consistent import hashed, open_ring
 from rebalance.planners.gedik.metrics import column_of, imbalance, migration, resource_loads
 from rebalance.planners.gedik.table import UTILITIES, Problem
-from rebalance.planning.exact import TOLERANCE, clearly_less, on_grid, total
+from rebalance.planning.exact import TOLERANCE, clearly_less, on_grid, rounded, total
 from rebalance.planning.interface import TRACKED, Balance
 from rebalance.planning.model import Floats, Indices, Ints, KeyStats, Mask, Proposal, Request
 
@@ -123,7 +123,7 @@ class Gedik(ABC):
         within = not any(clearly_less(1.0, measured.b_k[k]) for k in self.varying)
         m = migration(request, channel, self.resources)
         r, b_k = (_listed(name, values) for name, values in (("r", measured.r), ("b", measured.b_k)))
-        told = f"{r}, {b_k}, b {measured.b:.3g}, m {m:.3g}, b·(1+m) {measured.objective(m):.3g}"
+        told = f"{r}, {b_k}, b {_figure(measured.b)}, m {_figure(m)}, b·(1+m) {_figure(measured.objective(m))}"
         return Balance(within, measured.of(self.counted), r, told)
 
     @abstractmethod
@@ -201,7 +201,12 @@ class Gedik(ABC):
 
 def _listed(name: str, values: Sequence[float]) -> str:
     """A figure of each resource."""
-    return ", ".join(f"{name}_{k} {value:.3g}" for k, value in zip("scn", values, strict=True))
+    return ", ".join(f"{name}_{k} {_figure(value)}" for k, value in zip("scn", values, strict=True))
+
+
+def _figure(value: float) -> str:
+    """To three digits, and the same ones on every processor where it lies between two of them."""
+    return f"{float(rounded(np.array([value]))[0]):.3g}"
 
 
 def _tracked_before(request: Request) -> Indices:
