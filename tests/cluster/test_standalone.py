@@ -16,6 +16,7 @@ import pytest
 from pyspark.find_spark_home import _find_spark_home
 
 from rebalance.pipeline.file import Pipeline
+from rebalance.steps.exits import PERSON
 from rebalance.storage.epochs import all_epochs
 from tests.support.budget import is_long
 from tests.support.cluster import Cluster, foreign_python
@@ -114,7 +115,7 @@ def test_a_step_that_no_worker_takes_fails_in_good_time_and_says_where_to_look(
     done = subprocess.run(
         [*command, "--interval", first_interval(pipeline).id], capture_output=True, text=True, timeout=300, check=False
     )
-    assert done.returncode == 2, done.stderr
+    assert done.returncode == PERSON, done.stderr
     assert time.monotonic() - began < 120
     lines = done.stderr.splitlines()
     (error,) = [line for line in lines if line.startswith("EnvironmentMissingError: ")]
