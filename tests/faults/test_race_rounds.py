@@ -35,6 +35,8 @@ from tests.support.s3 import BUCKET, S3
 PROJECT = Path(__file__).resolve().parents[2]
 #: Long enough to be renewed in time, short enough to be waited for.
 LEASE_SECONDS = 2.0
+#: In `make test`, a driver is stopped at named moments, by tests/spark/test_drivers_race.py.
+STOPS = rounds("stop", default=0)
 
 
 class Racer:
@@ -115,10 +117,11 @@ def test_of_two_that_race_for_an_interval_one_has_it_and_no_commit_is_lost_and_n
     assert refused or locked
 
 
+@pytest.mark.skipif(not STOPS, reason="a part of make faults; tests/spark/test_drivers_race.py stops a whole driver")
 @pytest.mark.parametrize("root", ["store"], indirect=True)
 def test_one_that_is_stopped_at_a_random_moment_past_its_lease_and_goes_on_changes_nothing(s3: S3, root: str) -> None:
     seeded, takes = random.Random(SEED), 0.5
-    intervals, refused, overtaken = [f"r{number:04}" for number in range(rounds("stop", default=2))], 0, 0
+    intervals, refused, overtaken = [f"r{number:04}" for number in range(STOPS)], 0, 0
     with racers(root, s3) as (sleeper, other):
         for interval_id in intervals:
             sleeper.tell(interval_id, locked=True)
