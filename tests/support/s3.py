@@ -11,13 +11,15 @@ from typing import Any
 
 import boto3
 
-#: One request at a time: with threads, moto looks and writes in two steps, and its conditional puts are none.
+#: One request at a time: with threads, moto looks and writes in two steps, and its conditional puts are none. Who is stopped in the middle of a
+#: request is hung up on, or everybody else would wait for it.
 SERVER = """
 import logging
 from moto.server import DomainDispatcherApplication, create_backend_app
-from werkzeug.serving import make_server
+from werkzeug.serving import WSGIRequestHandler, make_server
 
-logging.getLogger("werkzeug").setLevel(logging.ERROR)
+WSGIRequestHandler.timeout = 5
+logging.getLogger("werkzeug").setLevel(logging.CRITICAL)
 server = make_server("127.0.0.1", 0, DomainDispatcherApplication(create_backend_app), threaded=False)
 print(server.server_port, flush=True)
 server.serve_forever()
