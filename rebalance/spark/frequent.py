@@ -26,6 +26,7 @@ from rebalance.spark.counting import row_bytes
 from rebalance.spark.lookup import looked_up
 from rebalance.spark.lossy_worker import LossyWorker
 from rebalance.spark.routing import slot_of
+from rebalance.storage.held_frequent import share_of
 
 #: How far the number of distinct keys may be off, as a standard deviation.
 _KEYS_OFF = 0.02
@@ -44,15 +45,6 @@ class Sketch:
     least: int
     #: About how many keys there are.
     distinct: int
-
-
-def share_of(error: float, rows: int) -> int:
-    """The least number of rows that is this share of them, at least one.
-
-    >>> share_of(0.001, 30_000), share_of(0.001, 30_001), share_of(0.001, 0)
-    (30, 31, 1)
-    """
-    return max(1, ceil(error * rows))
 
 
 def sketched(rows: DataFrame, error: float) -> Sketch:

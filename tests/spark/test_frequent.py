@@ -24,6 +24,7 @@ from rebalance.storage import control
 from rebalance.storage.approvals import plan_in_words
 from rebalance.storage.epochs import load_function
 from rebalance.storage.held import NUMBERS
+from rebalance.storage.held_frequent import share_of
 from rebalance.storage.history import max_over_mean, read_history
 from rebalance.storage.reader import open_tables
 from rebalance.storage.rest import read_rest
@@ -138,7 +139,7 @@ def test_every_key_with_the_wanted_share_has_a_name_and_no_other_but_those_liste
         named = set(of_interval(stages.pipeline, "key_stats", interval_id)["key"])
         large: set[Any] = set()
         for name in ("tuples", "held_rows", "added_rows"):
-            least = frequent.share_of(0.02, all_keys[name].sum())
+            least = share_of(0.02, all_keys[name].sum())
             large |= set(all_keys.filter(pl.col(name) >= least)["key"])
         assert large <= named <= large | routed
         (batch,) = control.rows(stages.pipeline.tables, "batches", interval_id=interval_id)

@@ -20,8 +20,8 @@ from pyspark import cloudpickle
 
 import rebalance
 from rebalance.spark import lossy_worker
-from rebalance.spark.frequent import share_of
 from rebalance.spark.lossy_worker import LossyTable, LossyWorker
+from rebalance.storage.held_frequent import share_of
 
 OUT = pa.schema(
     {"slot": pa.int32(), "key": pa.int64(), **dict.fromkeys(("rows", "bytes", "excess", "largest"), pa.int64())}
