@@ -62,7 +62,9 @@ def sketched(rows: DataFrame, error: float) -> Sketch:
         largest = sum(value or 0 for value in others["largest"].to_pylist())
         may_be = merged.where(F.col("key").isNotNull() & (F.col("rows") + F.col("excess") + largest >= least))
         keys = may_be.select("key").toArrow()["key"].to_pylist()
-        return Sketch(size, total, sorted(keys), least, int(found.get["keys"]))
+        # Of no rows at all, Spark may not even plan to look, and would say nothing.
+        distinct = int(found.get["keys"]) if size.any() else 0
+        return Sketch(size, total, sorted(keys), least, distinct)
     finally:
         merged.unpersist()
 

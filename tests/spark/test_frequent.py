@@ -285,6 +285,29 @@ def test_only_summaries_of_partitions_are_exchanged(spark: SparkSession) -> None
     assert abs(sketch.distinct - 50_000) < 50_000 * 0.1
 
 
+@pytest.mark.parametrize("adaptive", ["true", "false"])
+def test_rows_are_looked_at_alike_with_adaptive_plans_and_without_and_where_there_are_none(
+    spark: SparkSession, adaptive: str
+) -> None:
+    was = spark.conf.get("spark.sql.adaptive.enabled")
+    spark.conf.set("spark.sql.adaptive.enabled", adaptive)
+    try:
+        rows = spark.range(3000).select(
+            F.concat(F.lit("k"), F.col("id") % 300).alias("key"), F.lit("abc").alias("text")
+        )
+        found = frequent.sketched(rows.union(rows.where("key = 'k7'")), 0.005)
+        nothing = frequent.sketched(rows.limit(0), 0.005)
+        filtered = frequent.sketched(rows.where(F.octet_length("key") > 9), 0.005)
+    finally:
+        spark.conf.set("spark.sql.adaptive.enabled", was)
+    assert (found.keys, found.least, found.rows.sum()) == (["k7"], 16, 3010)
+    # Three letters, one byte for the row, and the key.
+    assert found.bytes.sum() == 3010 * 4 + 10 * sum(len(f"k{number}") for number in range(300)) + 10 * 2
+    assert abs(found.distinct - 300) <= 30
+    for none in (nothing, filtered):
+        assert (none.keys, none.least, none.distinct, none.rows.sum()) == ([], 1, 0, 0)
+
+
 def test_documents_know_the_error_and_say_which_keys_have_no_name(stages: Stages) -> None:
     pipeline, newest = stages.pipeline, intervals(stages.pipeline)[-1]
     named = control.read(pipeline.tables, "key_stats", columns=["key"], interval_id=newest)["key"].to_pylist()
