@@ -185,7 +185,7 @@ def test_a_key_without_a_name_that_goes_elsewhere_changes_what_was_reached_by_no
                 moved[channel] -= cost
                 moved[to] += cost
                 most = max(most, abs(max_over_mean(moved.tolist()) - reached))
-        assert 0 < most <= error
+        assert 0 < most <= error * (1 + 1e-9)
         told.append(error)
     # Of 0.02 of the rows, a channel has four times that share; the window's cost has both intervals.
     assert all(0.02 < error <= 0.08 for error in told)
