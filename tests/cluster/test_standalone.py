@@ -197,13 +197,12 @@ def test_frequent_keys_are_found_by_workers_that_have_not_the_package(
     done = submitted("collect_stats", pipeline)
     assert done.returncode == 0, done.stderr[-10_000:]
     events = pl.read_parquet(f"{pipeline.source.path}/*.parquet")
-    counts = (
-        events.group_by(key="symbol").agg(tuples=pl.len().cast(pl.Int64)).filter(pl.col("tuples") >= 60).sort("key")
-    )
-    assert stored(pipeline, "key_stats").sort("key").select("key", "tuples").equals(counts)
+    counts = events.group_by(key="symbol").agg(tuples=pl.len().cast(pl.Int64)).sort("key")
+    large = pl.col("tuples") >= 60
+    assert stored(pipeline, "key_stats").sort("key").select("key", "tuples").equals(counts.filter(large))
     (counted,) = stored(pipeline, "interval_stats").to_dicts()
     assert (counted["rows"], counted["statistics"]) == (3000, "frequent")
-    assert counted["unnamed_tuples"] == 59
+    assert counts.filter(~large)["tuples"].max() <= counted["unnamed_tuples"] <= 59
 
 
 def test_spark_itself_refuses_python_in_cluster_mode_on_a_standalone_master(
