@@ -19,6 +19,7 @@ _COLUMNS = (
         "hash",
         "before",
         "planned",
+        "error",
         "reached",
         "slowest",
         "mean",

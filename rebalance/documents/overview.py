@@ -34,7 +34,19 @@ def _nothing(pipeline: Pipeline) -> Document:
     """The card of a pipeline of which only the file is known."""
     planning = pipeline.planning
     unknown = (
-        *("interval", "start", "end", "hash", "predicted", "reached", "seconds", "slowest", "mean", "saved_seconds"),
+        *(
+            "interval",
+            "start",
+            "end",
+            "hash",
+            "predicted",
+            "error",
+            "reached",
+            "seconds",
+            "slowest",
+            "mean",
+            "saved_seconds",
+        ),
         *("moved_keys", "moved_bytes", "failed_checks", "warned_checks", "late", "quarantined", "pending"),
     )
     return {
@@ -144,6 +156,7 @@ def measured(record: IntervalRecord) -> Document:
     return {
         "hash": record.without if record.hash_loads else None,
         "predicted": record.predicted,
+        "error": record.error,
         "reached": record.reached if record.loads else None,
         "seconds": record.seconds,
         "slowest": slowest,
@@ -163,6 +176,7 @@ def _pending(plan: dict[str, Any]) -> Document:
         "interval": plan["interval_id"],
         "planner": plan["planner"],
         "predicted": plan["skewness_after"],
+        "error": plan["error"],
         "moved_keys": plan["moved_keys"],
         "moved_bytes": plan["moved_bytes"],
     }

@@ -31,6 +31,7 @@ def plan_of(pipeline: Pipeline, row: dict[str, Any]) -> Document:
     done = carried_out(root, [row["plan_id"]])
     return {
         **{name: row[name] for name in _AS_STORED},
+        "error": row.get("error"),
         "digest": digest,
         "notes": [note for note in (row["notes"] or "").split("; ") if note],
         "applied": bool(done),

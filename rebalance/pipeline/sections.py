@@ -13,7 +13,7 @@ from rebalance.pipeline.section import Section
 Mode = Literal["auto", "approve", "shadow"]
 Consistency = Literal["move", "merge"]
 When = Literal["before", "after"]
-Statistics = Literal["exact", "compact"]
+Statistics = Literal["exact", "frequent", "compact"]
 
 
 class IntervalSection(Section):
@@ -121,7 +121,13 @@ class Planning(Section):
     )
     statistics: Statistics = Field(
         "exact",
-        description="How keys come to the planner. exact: all of them, up to about ten million. compact: Spark counts and keeps them, and only those that a plan may need come by name.",
+        description="How keys come to the planner. exact: all of them, up to about ten million. frequent: only those come by name that have a large share of the rows, found by lossy counting. compact: Spark counts and keeps them, and only those that a plan may need come by name.",
+    )
+    frequent_error: float | None = Field(
+        None,
+        ge=1e-6,
+        le=0.1,
+        description="With statistics = 'frequent': a key without a name has less than this share of the rows, 0.001 = one in a thousand. At most about three keys for each such share have a name. Unset = theta_max / (10 · channels.count), at least 0.00001 and at most 0.01.",
     )
     compact_r: int = Field(
         3,
@@ -137,6 +143,12 @@ class Planning(Section):
         "before",
         description="before: an interval is planned before it is processed, so the plan serves it. after: it is processed first, so results come sooner, and the plan serves the next one.",
     )
+
+    def error(self, channels: int) -> float:
+        """The share of the rows below which a key needs no name: by default a tenth of θ_max of a channel's fair load."""
+        if self.frequent_error is not None:
+            return self.frequent_error
+        return min(max(self.theta_max / (10 * channels), 1e-5), 1e-2)
 
 
 class Quality(Section):

@@ -16,6 +16,7 @@ import numpy as np
 from rebalance.errors import PlannerError
 from rebalance.partition import Key, PartitionFunction, Share
 from rebalance.planning.bounds import Bound, bound
+from rebalance.planning.error import give_or_take
 from rebalance.planning.exact import TOLERANCE, clearly_less
 from rebalance.planning.interface import RING_OF, TRACKED, Aiming, Balance, Planner, RingOwner, memo_to_build_on
 from rebalance.planning.limits import hold
@@ -72,7 +73,7 @@ def _balanced(planner: Planner, request: Request, before: Measure, own: Balance 
     theta_max = request.limits.theta_max
     if clearly_less(theta_max, before.theta):
         return ""
-    return f"within θ_max: the largest θ is {before.theta:.3f} ≤ {theta_max:g}"
+    return f"within θ_max: the largest θ is {before.theta:.3f}{give_or_take(request.error)} ≤ {theta_max:g}"
 
 
 def function_of(request: Request, proposal: Proposal, active: PartitionFunction) -> PartitionFunction:
@@ -182,7 +183,7 @@ class _Judge:
         if self._same(function, after, any_moves, guarded):
             decision, reason = (
                 Decision.KEEP,
-                f"nothing better was found: max/fair load stays {self.before.skewness:.3f}",
+                f"nothing better was found: max/fair load stays {self.before.skewness:.3f}{give_or_take(request.error)}",
             )
         else:
             decision, reason = self._verdict(after, len(moved), moved_bytes, guarded=guarded, own=own)
@@ -208,6 +209,7 @@ class _Judge:
             theta_max=request.limits.theta_max,
             bound=certified.bytes,
             bound_theta=certified.theta,
+            error=request.error,
         )
 
     def _own(self, channel: Ints) -> tuple[Balance, Balance] | None:
@@ -235,7 +237,7 @@ class _Judge:
     ) -> tuple[Decision, str]:
         """Decision and reason, the first rule that fits."""
         limits, before = self.request.limits, self.before
-        effect = f"max/fair load {before.skewness:.3f} → {after.skewness:.3f}"
+        effect = f"max/fair load {before.skewness:.3f} → {after.skewness:.3f}{give_or_take(self.request.error)}"
         refused = ""
         if after.routes > limits.max_routes and after.routes >= before.routes:
             refused = f"{effect}, but it needs {after.routes:,} routes and max_routes is {limits.max_routes:,}"
@@ -297,4 +299,5 @@ def _kept(
         moved_share=0.0,
         notes=(f"as it is: {own.told}",) if own else (),
         theta_max=request.limits.theta_max,
+        error=request.error,
     )

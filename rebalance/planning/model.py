@@ -134,6 +134,8 @@ class Request:
     rest: int = 0
     #: How many keys these entries stand for; 0 if that is not known.
     unnamed: int = 0
+    #: None of these keys costs more; None if that is not known.
+    unnamed_cost: float | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "capacity", on_grid(self.capacity))
@@ -220,6 +222,14 @@ class Request:
         return share * float(self.stats.cost.sum())
 
     @cached_property
+    def error(self) -> float | None:
+        """By how much L(d) / fair(d) of any channel changes at most if a key without a name goes elsewhere; None if that is not known."""
+        if self.unnamed_cost is None:
+            return None
+        least = float(self.fair[self.open].min())
+        return self.unnamed_cost / least if least > 0 else 0.0
+
+    @cached_property
     def limit(self) -> Floats:
         """L_max(d) = (1 + θ_max) · fair(d)."""
         return (1.0 + self.limits.theta_max) * self.fair
@@ -295,6 +305,8 @@ class Plan:
     bound: float = 0.0
     #: Certified: no assignment of the keys has a smaller max θ(d).
     bound_theta: float = 0.0
+    #: By how much skewness and θ change at most if a key without a name goes elsewhere; None where that is not known.
+    error: float | None = None
 
     @property
     def achieved(self) -> float:

@@ -97,14 +97,14 @@ class Weights(NamedTuple):
         return self.new_row * new + self.window_row * (new + held_rows)
 
 
-def weights_of(operator: Costs) -> Weights:
+def weights_of(operator: Costs, statistics: str = "compact") -> Weights:
     """The operator's cost of a new row and of a row in the window; refused where the cost of a key is not the sum of these."""
     new, window = np.array([1.0, 0.0, 3.0, 1000.0, 7.0, 0.0]), np.array([0.0, 1.0, 3.0, 5e6, 1e9, 0.0])
     with np.errstate(all="ignore"):
         found = np.broadcast_to(np.asarray(operator.cost(new, window), dtype=np.float64), new.shape)
     if not np.allclose(found, found[0] * new + found[1] * window, rtol=1e-9, atol=0.0):
         raise ConfigError(
-            f"planning.statistics = 'compact' adds up what keys cost, but the cost of operator {operator.name!r} is not so much for a new row and "
+            f"planning.statistics = {statistics!r} adds up what keys cost, but the cost of operator {operator.name!r} is not so much for a new row and "
             "so much for a row in the window. Let it be a weighted sum of both, or set planning.statistics = 'exact'."
         )
     return Weights(float(found[0]), float(found[1]))

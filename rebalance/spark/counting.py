@@ -33,6 +33,14 @@ def state_by_key(state: DataFrame, newest: str) -> DataFrame:
     return _by_key(state, {"held_": F.lit(True), "added_": F.col("interval_id") == newest})
 
 
+def row_bytes(rows: DataFrame) -> Column:
+    """Bytes of a row, BIGINT; what `_by_key` has of a key is their sum."""
+    sizes = varying_bytes(rows)
+    if dict(rows.dtypes)["key"] == "string":
+        sizes.append(F.octet_length("key"))
+    return reduce(add, sizes, F.lit(fixed_bytes(rows))).cast("bigint")
+
+
 def _by_key(rows: DataFrame, counted: dict[str, Column]) -> DataFrame:
     """Rows and bytes of each key, for each condition under its own prefix."""
     varying = varying_bytes(rows)

@@ -2,7 +2,8 @@
 
 Leaves `key_stats` (one row per key with rows or state), `channel_stats` and `interval_stats`. One Spark job groups the operator's rows by
 key; what the state holds comes from earlier counts (`counting`). With planning.statistics = 'compact' all keys are in `key_sums`, which Spark
-writes, a few of them in `key_stats` and the sums of the others in `slot_stats` (`counting_compact`). An interval that is processed or planned for is left alone; until then it is
+writes, a few of them in `key_stats` and the sums of the others in `slot_stats` (`counting_compact`); with 'frequent' only the frequent keys
+are counted by name (`counting_frequent`). An interval that is processed or planned for is left alone; until then it is
 counted anew each time, so that a corrected source is seen.
 """
 
@@ -24,6 +25,7 @@ from rebalance.spark.source import read_source
 from rebalance.steps import AS_USUAL, Insist
 from rebalance.steps.counting import Counting
 from rebalance.steps.counting_compact import CompactCounting
+from rebalance.steps.counting_frequent import FrequentCounting
 from rebalance.steps.faults import checkpoint
 from rebalance.steps.logs import note
 from rebalance.steps.start import active_epoch
@@ -35,7 +37,7 @@ from rebalance.storage.plans import carried_out_for
 from rebalance.storage.statistics import channel_stats
 
 #: How each kind of statistics is counted.
-_WAYS = {"exact": Counting, "compact": CompactCounting}
+_WAYS = {"exact": Counting, "frequent": FrequentCounting, "compact": CompactCounting}
 
 
 def collect_stats(pipeline: Pipeline, interval: Interval, insist: Insist = AS_USUAL) -> str:
@@ -52,17 +54,18 @@ def collect_stats(pipeline: Pipeline, interval: Interval, insist: Insist = AS_US
         epoch = active_epoch(pipeline, interval, key_type_of(events, pipeline.source.key))
         function = load_function(root, epoch.function_version)
         try:
-            way = _WAYS[pipeline.planning.statistics]
-            stats, rest = way(spark, pipeline, interval, epoch, function).statistics(events)
+            counting = _WAYS[pipeline.planning.statistics](spark, pipeline, interval, epoch, function)
+            stats, rest = counting.statistics(events)
         except PySparkException as error:
             raise explained(error, source, pipeline, interval) from None
-        row = _counted(pipeline, interval, epoch, stats, rest)
+        row = {**_counted(pipeline, interval, epoch, stats, rest), **counting.hidden(stats, rest)}
         channels = channel_stats(stats, function, interval.id, rest)
         _store(pipeline.tables, {**row, "seconds": time.perf_counter() - began}, stats, rest, channels)
     rows, keys, fullest = row["rows"], row["keys"], max_over_mean(channels["cost"].to_pylist())
     note(rows=rows, keys=keys, channels=function.channels, max_over_mean=fullest)
     by_name = f", {stats.num_rows:,} of them by name," if rest.num_rows else ""
-    return f"{rows:,} rows of {keys:,} keys{by_name} on {function.channels} channels; fullest channel {fullest:.3f}x the mean"
+    about = "about " if row["unnamed_tuples"] else ""
+    return f"{rows:,} rows of {about}{keys:,} keys{by_name} on {function.channels} channels; fullest channel {fullest:.3f}x the mean"
 
 
 def _counted(pipeline: Pipeline, interval: Interval, epoch: Epoch, stats: pa.Table, rest: pa.Table) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -36,6 +37,10 @@ class Counting:
     def statistics(self, events: DataFrame) -> tuple[pa.Table, pa.Table]:
         """The rows of `key_stats` and those of `slot_stats`: none, since every key has a name."""
         return self.key_stats(events), NOTHING
+
+    def hidden(self, stats: pa.Table, rest: pa.Table) -> dict[str, Any]:
+        """The most that a key without a name may have, where a way of counting knows it, as columns of `interval_stats`."""
+        return dict.fromkeys(("unnamed_tuples", "unnamed_held", "unnamed_added", "unnamed_cost"))
 
     def key_stats(self, events: DataFrame) -> pa.Table:
         """g, c, s, S(k,w), current and hash channel of every key that has rows or holds state."""

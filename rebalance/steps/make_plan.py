@@ -54,6 +54,7 @@ def _note(plan: Plan) -> None:
         planner=plan.planner,
         skewness_before=plan.before.skewness,
         skewness_after=plan.after.skewness,
+        error=plan.error,
         theta_before=plan.before.theta,
         theta_after=plan.after.theta,
         routes=plan.after.routes,

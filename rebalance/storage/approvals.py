@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from typing import Any, Literal
 
 from rebalance.errors import StalePlanError
+from rebalance.planning.error import give_or_take
 from rebalance.storage import control
 from rebalance.storage.epochs import carried_out, current_epoch
 
@@ -116,13 +117,14 @@ def _digest(root: str, plan: dict[str, Any]) -> str:
 
 def plan_in_words(plan: dict[str, Any]) -> str:
     """A row of `plans` as the Markdown a person decides by."""
+    error = give_or_take(plan.get("error"))
     return f"""\
 **{plan["reason"]}**
 
 | | now | after |
 |---|---|---|
 | furthest channel from its fair load, θ | {plan["theta_before"]:.1%} | {plan["theta_after"]:.1%} |
-| fullest channel over the mean | {plan["skewness_before"]:.3f} | {plan["skewness_after"]:.3f} |
+| fullest channel over the mean | {plan["skewness_before"]:.3f}{error} | {plan["skewness_after"]:.3f}{error} |
 
 Moves {plan["moved_keys"]:,} keys, {plan["moved_bytes"]:,.0f} bytes of state ({plan["moved_share"]:.1%} of all); {plan["routes"]:,} keys will have a
 route of their own. Plan `{plan["plan_id"]}` by `{plan["planner"]}`, function v{plan["function_version"]} `{plan["digest"][:12]}`.

@@ -54,7 +54,7 @@ def rolled(root: str, newest: Interval, window: int | None, added: pa.Table) -> 
     Nothing leaves a state without a window.
     """
     parts = [
-        _part(
+        part(
             added,
             added_rows=added["rows"],
             added_bytes=added["bytes"],
@@ -67,10 +67,10 @@ def rolled(root: str, newest: Interval, window: int | None, added: pa.Table) -> 
         return None
     if earlier.before:
         held = _counted(root, earlier.before, ("held_rows", "held_bytes"))
-        parts.append(_part(held, held_rows=held["held_rows"], held_bytes=held["held_bytes"]))
+        parts.append(part(held, held_rows=held["held_rows"], held_bytes=held["held_bytes"]))
     if earlier.leaving:
         gone = _counted(root, earlier.leaving, ("added_rows", "added_bytes"))
-        parts.append(_part(gone, held_rows=pc.negate(gone["added_rows"]), held_bytes=pc.negate(gone["added_bytes"])))
+        parts.append(part(gone, held_rows=pc.negate(gone["added_rows"]), held_bytes=pc.negate(gone["added_bytes"])))
     return parts
 
 
@@ -81,8 +81,8 @@ class Earlier(NamedTuple):
     leaving: str | None
 
 
-def earlier_counts(root: str, newest: Interval, window: int | None, statistics: str) -> Earlier | None:
-    """Where it stands what is held after `newest` has added its rows, if all of it was counted in this way; None if it cannot be told."""
+def earlier_counts(root: str, newest: Interval, window: int | None, statistics: str | Sequence[str]) -> Earlier | None:
+    """Where it stands what is held after `newest` has added its rows, if all of it was counted in these ways; None if it cannot be told."""
     # The window's intervals, or without one the newest two: what is further back does not matter.
     done = processed_ids(root, [newest.shifted(-back).id for back in range(2 if window is None else window + 1)])
     before, leaving = newest.shifted(-1).id, None if window is None else newest.shifted(1 - window).id
@@ -106,22 +106,23 @@ def summed(parts: Sequence[pa.Table]) -> pa.Table:
 
 def counted_part(counts: pa.Table) -> pa.Table:
     """What was counted of the interval, to be summed with what is held."""
-    return _part(counts, tuples=counts["rows"], state_bytes=counts["bytes"])
+    return part(counts, tuples=counts["rows"], state_bytes=counts["bytes"])
 
 
 def held_part(held: pa.Table) -> pa.Table:
     """What was counted of the state itself, to be summed with what was counted of the interval."""
-    return _part(held, **{name: held[name] for name in ("held_rows", "held_bytes", "added_rows", "added_bytes")})
+    return part(held, **{name: held[name] for name in ("held_rows", "held_bytes", "added_rows", "added_bytes")})
 
 
-def _part(table: pa.Table, **numbers: pa.ChunkedArray) -> pa.Table:
+def part(table: pa.Table, **numbers: pa.ChunkedArray) -> pa.Table:
+    """Numbers of a table's keys, to be summed with those of others."""
     zeros = pa.repeat(pa.scalar(0, pa.int64()), table.num_rows)
     columns = {name: numbers.get(name, zeros) for name in NUMBERS}
     return pa.table({"key": table["key"], "slot": table["slot"].cast(pa.int32()), **columns})
 
 
 def _counted_when_newest(
-    root: str, newest: str, done: Sequence[str], window: int | None, statistics: str
+    root: str, newest: str, done: Sequence[str], window: int | None, statistics: str | Sequence[str]
 ) -> str | None:
     """The interval that was counted while `newest` was the newest in the state, under the same window.
 

@@ -28,6 +28,7 @@ _PLAN = (
     "decision",
     "reason",
     "skewness_after",
+    "error",
     "routes",
     "moved_keys",
     "moved_bytes",
@@ -78,6 +79,8 @@ class IntervalRecord:
     function_version: int | None = None
     #: The first of the intervals that were left out on purpose just before it.
     skipped_from: str | None = None
+    #: By how much a key without a name can change what was predicted; None where that is not known.
+    error: float | None = None
 
     @property
     def without(self) -> float:
@@ -227,4 +230,5 @@ def _record(
         applied=plan.get("plan_id") in past.carried_out,
         function_version=batch["function_version"],
         skipped_from=past.skipped.get(batch["interval_id"]),
+        error=plan.get("error"),
     )

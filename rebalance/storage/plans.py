@@ -77,6 +77,7 @@ def store_plan(root: str, interval_id: str, base_function: int, plan: Plan, *, f
         "function_version": function_version,
         "theta_max": plan.theta_max,
         **measured,
+        "error": plan.error,
         "routes": plan.after.routes,
         "splits": plan.after.splits,
         "moved_keys": len(plan.moved),

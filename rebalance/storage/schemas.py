@@ -46,16 +46,28 @@ SCHEMAS: dict[str, pa.Schema] = {
         [
             ("interval_id", _TEXT, "the interval, named after its start in UTC"),
             ("rows", _LONG, "rows that the operator makes of its events"),
-            ("keys", _LONG, "keys with tuples or state"),
+            ("keys", _LONG, "keys with tuples or state; where frequent, about so many keys with tuples"),
             ("function_version", _LONG, "version of the function active then, whose channels are in key_stats"),
             ("state_newest", _TEXT, "the newest interval that had been processed then; empty if there was none"),
             ("window", _LONG, "the operator's window, in intervals; 0 for a function per key, whose state has none"),
             ("seconds", _DOUBLE, "seconds the counting took"),
-            ("statistics", _TEXT, "how it was counted: exact or compact, as planning.statistics said then"),
+            ("statistics", _TEXT, "how it was counted: exact, frequent or compact, as planning.statistics said then"),
+            (
+                "unnamed_tuples",
+                _LONG,
+                "only where frequent: no key that key_stats does not name has more rows in the interval",
+            ),
+            ("unnamed_held", _LONG, "only where frequent: of none of these keys the state table held more rows"),
+            (
+                "unnamed_added",
+                _LONG,
+                "only where frequent: of none of these keys the newest interval had added more rows",
+            ),
+            ("unnamed_cost", _DOUBLE, "only where frequent: none of these keys costs more; no unit"),
         ],
     ),
     "key_stats": _table(
-        "One row per interval and key with tuples or state; where planning.statistics is 'compact', only the keys that a plan could move.",
+        "One row per interval and key with tuples or state; where planning.statistics is 'compact' or 'frequent', only the keys that a plan could move.",
         [
             ("interval_id", _TEXT, "the interval"),
             ("key", _KEY, "a key with tuples or state; if it is split, it stands here at its first channel"),
@@ -85,11 +97,11 @@ SCHEMAS: dict[str, pa.Schema] = {
         ],
     ),
     "slot_stats": _table(
-        "One row per interval and slot of the ring, only where planning.statistics is 'compact': the keys of the slot that key_stats does not name.",
+        "One row per interval and slot of the ring, only where planning.statistics is 'compact' or 'frequent': the keys of the slot that key_stats does not name.",
         [
             ("interval_id", _TEXT, "the interval"),
             ("slot", _INT, "number of the slot on the ring"),
-            ("keys", _LONG, "how many such keys have tuples or state"),
+            ("keys", _LONG, "how many such keys have tuples or state; where frequent, about so many have tuples"),
             ("cost", _DOUBLE, "what they will cost, by the operator's cost; no unit"),
             *_SUMS,
         ],
@@ -143,6 +155,11 @@ SCHEMAS: dict[str, pa.Schema] = {
                 "imbalance_before",
                 _DOUBLE,
                 "I = max U - mean U with U = load / capacity, before; no unit; null if nothing was planned",
+            ),
+            (
+                "error",
+                _DOUBLE,
+                "skewness and θ may change by so much if a key without a name goes elsewhere; no unit; only where statistics are frequent",
             ),
             ("imbalance_after", _DOUBLE, "the same under the plan; no unit; null if nothing was planned"),
             ("key_copies_before", _LONG, "distinct keys per channel, summed, before; null if nothing was planned"),

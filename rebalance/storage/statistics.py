@@ -119,7 +119,14 @@ def make_request(pipeline: Pipeline, function: PartitionFunction, interval_id: s
         utilisation=measured_utilisation(pipeline.tables, ~excluded, pipeline.interval.length),
         rest=len(rest),
         unnamed=rest.keys,
+        unnamed_cost=_unnamed_cost(pipeline.tables, interval_id),
     )
+
+
+def _unnamed_cost(root: str, interval_id: str) -> float | None:
+    """The most that a key costs that the interval's statistics do not name, if they say so."""
+    found = control.rows(root, "interval_stats", columns=["unnamed_cost"], interval_id=interval_id)
+    return found[-1]["unnamed_cost"] if found else None
 
 
 def _with_nameless(keys: pa.ChunkedArray, rest: int) -> NDArray[Any]:

@@ -9,6 +9,7 @@ from rich.table import Table
 
 from rebalance.documents.plain import Document
 from rebalance.documents.words import bytes_in_words, fixed
+from rebalance.planning.error import give_or_take
 from rebalance.storage.late import Late, advice
 from rebalance.storage.quarantine import in_words
 from rebalance.view.words import new_table
@@ -73,7 +74,9 @@ def _cells(row: Document) -> tuple[str, ...]:
     return (
         row["id"],
         f"{row['rows']:,}",
-        *(fixed(row[name]) for name in ("hash", "before", "planned", "reached")),
+        *(fixed(row[name]) for name in ("hash", "before")),
+        fixed(row["planned"]) + give_or_take(row["error"]),
+        fixed(row["reached"]),
         seconds,
         f"{row['routes']:,}",
         f"{row['moved_keys']:,}",

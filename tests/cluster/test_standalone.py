@@ -21,7 +21,7 @@ from rebalance.storage.epochs import all_epochs
 from tests.support.budget import is_long
 from tests.support.cluster import Cluster, foreign_python
 from tests.support.streaks import ARROW, Plain, live_state, results_of, world
-from tests.support.world import first_interval, stored
+from tests.support.world import WINDOWED_SUM, first_interval, make_world, stored
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="processes are found by Linux's /proc")
 PROJECT = Path(__file__).resolve().parents[2]
@@ -185,6 +185,24 @@ def test_spark_submit_runs_a_job_on_the_cluster_in_client_mode(master: Cluster, 
     assert done.returncode == 0, done.stderr[-10_000:]
     assert results_of(pipeline, first_interval(pipeline)) == Plain(pipeline).process(first_interval(pipeline))
     assert cluster.address in done.stderr
+
+
+def test_frequent_keys_are_found_by_workers_that_have_not_the_package(
+    master: Cluster, python: Path, tmp_path: Path
+) -> None:
+    cluster = with_workers(master, 1)
+    settings = SMALL.format(master=cluster.address, python=python, knobs="")
+    planner = 'mixed"\nstatistics = "frequent"\nfrequent_error = 0.02\nmode = "auto'
+    pipeline = make_world(tmp_path, operator=WINDOWED_SUM, planner=planner, more=settings, intervals=1)
+    done = submitted("collect_stats", pipeline)
+    assert done.returncode == 0, done.stderr[-10_000:]
+    events = pl.read_parquet(f"{pipeline.source.path}/*.parquet")
+    counts = events.group_by(key="symbol").agg(tuples=pl.len().cast(pl.Int64)).sort("key")
+    large = pl.col("tuples") >= 60
+    assert stored(pipeline, "key_stats").sort("key").select("key", "tuples").equals(counts.filter(large))
+    (counted,) = stored(pipeline, "interval_stats").to_dicts()
+    assert (counted["rows"], counted["statistics"]) == (3000, "frequent")
+    assert counts.filter(~large)["tuples"].max() <= counted["unnamed_tuples"] <= 59
 
 
 def test_spark_itself_refuses_python_in_cluster_mode_on_a_standalone_master(

@@ -298,6 +298,18 @@ def test_an_operator_whose_states_do_not_merge_is_refused_where_they_must(
             "what a function per key costs is measured for each key. Use 'exact'",
             id="a cost that is measured for each key",
         ),
+        pytest.param(
+            {"planning": 'statistics = "frequent"\nplanner = "ststream"'},
+            "planning.statistics = 'frequent' tells a planner of some keys only, and planner 'ststream' needs all of them",
+            id="a planner that has to know every key, not only frequent ones",
+        ),
+        pytest.param(
+            {"planning": 'statistics = "frequent"', "operator": 'function = "mine.py"'},
+            "planning.statistics = 'frequent' adds up what keys cost",
+            id="a cost that is measured for each key, not only for frequent ones",
+        ),
+        pytest.param({"planning": "frequent_error = 0.2"}, "planning.frequent_error = 0.2", id="hardly any key"),
+        pytest.param({"planning": "frequent_error = 0.0"}, "planning.frequent_error = 0.0", id="no error at all"),
         pytest.param({"planning": "compact_r = 7"}, "planning.compact_r = 7", id="finer than records can be"),
         pytest.param({"planning": 'statistics = "sampled"'}, "planning.statistics", id="a way that is not there"),
     ],
@@ -305,6 +317,24 @@ def test_an_operator_whose_states_do_not_merge_is_refused_where_they_must(
 def test_what_cannot_be_planned_on_some_keys_is_refused(tmp_path: Path, changed: dict[str, str], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         load(tmp_path, **changed)
+
+
+@pytest.mark.parametrize(
+    ("planning", "count", "error"),
+    [
+        ("theta_max = 0.08", 8, 0.001),
+        ("theta_max = 0.02", 64, 0.02 / 640),
+        ("theta_max = 0", 64, 1e-5),
+        ("theta_max = 5", 1, 1e-2),
+        ("frequent_error = 0.05", 8, 0.05),
+    ],
+    ids=["as it comes", "more channels", "never below", "never above", "as asked for"],
+)
+def test_a_key_needs_a_name_from_a_tenth_of_what_a_channel_may_be_off(
+    tmp_path: Path, planning: str, count: int, error: float
+) -> None:
+    found = load(tmp_path, planning=planning).planning.error(count)
+    assert found == pytest.approx(error)
 
 
 @pytest.mark.parametrize(

@@ -100,6 +100,24 @@ def test_loads_and_key_copies_are_those_of_all_keys() -> None:
     assert (named.loads.tolist(), named.key_copies) == (every.loads.tolist(), every.key_copies)
 
 
+def test_a_plan_says_how_much_a_key_without_a_name_can_change_it_where_that_is_known() -> None:
+    whole = request_of(cost=[9, 5, 4, 3, 2, 1], home=[0, 0, 0, 0, 1, 1], channels=3, capacity=[1, 2, 1], excluded=[2])
+    part, active = some_keys(whole, np.array([True, False, False, True, True, True]))
+    # Of 24 in all, the lesser of the channels in use has a third as its fair load.
+    known = replace(part, unnamed_cost=5.0)
+    assert known.error == pytest.approx(5 / 8)
+    plan = decide(ABLE["frugal"], known, active)
+    assert (plan.decision, plan.error) == (Decision.APPLY, known.error)
+    assert f"→ {plan.after.skewness:.3f} ± 0.62 by moving" in plan.reason
+    fine = replace(known, limits=replace(known.limits, theta_max=9.0), excluded=None, pinned=None)
+    kept = decide(ABLE["frugal"], fine, active)
+    assert (kept.decision, kept.error) == (Decision.KEEP, pytest.approx(5 / 6))
+    assert " ± 0.83 ≤ 9" in kept.reason
+    unknown = decide(ABLE["frugal"], part, active)
+    assert unknown.error is None
+    assert "±" not in unknown.reason
+
+
 def test_keys_without_a_name_follow_a_new_ring_and_their_state_counts_as_moved() -> None:
     whole = request_of(cost=[9, 5, 4, 3, 2, 1], home=[0, 0, 0, 1, 1, 1], channels=3)
     part, active = some_keys(whole, np.array([True, False, False, True, False, False]))

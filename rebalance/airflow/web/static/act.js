@@ -2,7 +2,7 @@
 
 import * as api from "./api.js";
 import { h } from "./dom.js";
-import { bytes, plural, ratio } from "./format.js";
+import { bytes, giveOrTake, plural, ratio } from "./format.js";
 import { runLink, toInterval } from "./places.js";
 
 /** Ask, do, and show where it can be watched. `go` returns what to show when it is done. */
@@ -72,7 +72,7 @@ export function answers(dagId, plan) {
 export function approval(card) {
   const plan = card.pending;
   return h("section", { class: "notice waits", "aria-label": "A plan waits for an answer" },
-    h("p", {}, h("strong", {}, "A plan waits for your answer. "), `${plan.planner} would move ${plural(plan.moved_keys, "key")}, ${bytes(plan.moved_bytes)} of state, for a max/mean load of ${ratio(plan.predicted)}. `,
+    h("p", {}, h("strong", {}, "A plan waits for your answer. "), `${plan.planner} would move ${plural(plan.moved_keys, "key")}, ${bytes(plan.moved_bytes)} of state, for a max/mean load of ${ratio(plan.predicted)}${giveOrTake(plan.error)}. `,
       h("a", { href: toInterval(card.dag_id, plan.interval) }, "Look at it")),
     answers(card.dag_id, plan));
 }

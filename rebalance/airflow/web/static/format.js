@@ -19,6 +19,8 @@ export function load(value) {
 
 /** max/mean and other ratios: three decimals tell plans apart. */
 export const ratio = (value) => (missing(value) ? NONE : value.toFixed(3));
+/** How far a key without a name can change a ratio; nothing where that is not known. */
+export const giveOrTake = (error) => (missing(error) ? "" : ` ± ${Number(error.toPrecision(2))}`);
 
 export const percent = (share, digits = 1) => (missing(share) ? NONE : `${(100 * share).toFixed(digits)} %`);
 

@@ -5,7 +5,7 @@ import * as api from "./api.js";
 import { loadsPicture } from "./bars.js";
 import { h, longTable, section, table } from "./dom.js";
 import { flowsPicture } from "./flows.js";
-import { bytes, count, decided, load, percent, plural, ratio, seconds, span, time } from "./format.js";
+import { bytes, count, decided, giveOrTake, load, percent, plural, ratio, seconds, span, time } from "./format.js";
 import { tile } from "./pipeline.js";
 import { runLink, toDocs, toInterval, toKey } from "./places.js";
 
@@ -40,7 +40,7 @@ function tiles(doc) {
 export function planTable(caption, plans) {
   const rows = [
     ["θ: the furthest channel from its fair load", (p) => percent(p.theta_before), (p) => percent(p.theta_after)],
-    ["The fullest channel over the mean", (p) => ratio(p.skewness_before), (p) => ratio(p.skewness_after)],
+    ["The fullest channel over the mean", (p) => ratio(p.skewness_before) + giveOrTake(p.error), (p) => ratio(p.skewness_after) + giveOrTake(p.error)],
   ];
   return table(caption, [{ head: "", cell: (row) => row[0] }, { head: "Before", number: true, cell: (row) => row[1](plans) }, { head: "With the plan", number: true, cell: (row) => row[2](plans) }], rows);
 }

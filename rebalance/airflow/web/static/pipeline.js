@@ -4,7 +4,7 @@ import { approval } from "./act.js";
 import * as api from "./api.js";
 import { timeCharts } from "./charts.js";
 import { asTable, h, section, table } from "./dom.js";
-import { DECISIONS, bytes, count, decided, moment, percent, plural, ratio, seconds, span, time } from "./format.js";
+import { DECISIONS, bytes, count, decided, giveOrTake, moment, percent, plural, ratio, seconds, span, time } from "./format.js";
 import { health } from "./overview.js";
 import { airflowLink, toDocs, toInterval } from "./places.js";
 
@@ -12,7 +12,7 @@ export const tile = (title, value, about) => h("div", { class: "tile" }, h("dt",
 
 function tiles(card, limit) {
   return h("dl", { class: "tiles" },
-    tile("Max/mean load", ratio(card.reached), `hash alone ${ratio(card.hash)}, planned ${ratio(card.predicted)}, limit ${ratio(limit)}`),
+    tile("Max/mean load", ratio(card.reached), `hash alone ${ratio(card.hash)}, planned ${ratio(card.predicted)}${giveOrTake(card.error)}, limit ${ratio(limit)}`),
     tile("Slowest channel", seconds(card.slowest), `mean ${seconds(card.mean)}`),
     tile("Saved", seconds(card.saved_seconds), "estimate: slowest channel by the hash alone"),
     tile("Whole batch", seconds(card.seconds), "process_batch"),
@@ -44,7 +44,7 @@ function reading(all, i) {
   const did = all.skipped_from[i] ? `skipped from ${all.skipped_from[i]}` : all.applied[i] ? `moved ${plural(all.moved_keys[i], "key")}, ${bytes(all.moved_bytes[i])}` : "moved nothing";
   return h("div", {},
     h("p", {}, h("strong", {}, moment(all.start[i])), ` · ${plural(all.rows[i], "row")} · max/mean ${ratio(all.reached[i])}, hash alone ${ratio(all.hash[i])}`,
-      all.planned[i] === null ? "" : `, planned ${ratio(all.planned[i])}`, ` · slowest ${seconds(all.slowest[i])}, mean ${seconds(all.mean[i])} · ${did} · ${plural(all.routes[i], "route")}`),
+      all.planned[i] === null ? "" : `, planned ${ratio(all.planned[i])}${giveOrTake(all.error[i])}`, ` · slowest ${seconds(all.slowest[i])}, mean ${seconds(all.mean[i])} · ${did} · ${plural(all.routes[i], "route")}`),
     h("p", { class: "quiet" }, all.decision[i] ? decided(all.planner[i], all.decision[i], all.reason[i]) : "No plan was made for it."));
 }
 
@@ -54,7 +54,7 @@ function everyInterval(dagId, all) {
     { head: "Interval", cell: (i) => h("a", { href: toInterval(dagId, all.id[i]) }, time(all.start[i])) },
     { head: "Rows", number: true, cell: (i) => count(all.rows[i]) },
     { head: "Hash alone", number: true, cell: (i) => ratio(all.hash[i]) },
-    { head: "Planned", number: true, cell: (i) => ratio(all.planned[i]) },
+    { head: "Planned", number: true, cell: (i) => ratio(all.planned[i]) + giveOrTake(all.error[i]) },
     { head: "Reached", number: true, cell: (i) => ratio(all.reached[i]) },
     { head: "Slowest", number: true, cell: (i) => seconds(all.slowest[i]) },
     { head: "Mean", number: true, cell: (i) => seconds(all.mean[i]) },
