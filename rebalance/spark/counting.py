@@ -12,6 +12,22 @@ from pyspark.sql import functions as F
 from rebalance.spark.routing import SALT, slot_of
 from rebalance.storage.state import fixed_bytes, varying_bytes
 
+#: Into how many parts Spark cuts an exchange at first, before adaptive execution joins small ones.
+_PARTS = "spark.sql.adaptive.coalescePartitions.initialPartitionNum"
+#: About so many bytes of rows, as Spark estimates them, for a part: its keys fit in the memory of a task.
+_PART_BYTES = 16 << 20
+#: Spark takes a source whose size it does not know for endless.
+_MOST_PARTS = 2000
+
+
+def spread(rows: DataFrame) -> None:
+    """Tell the session of the rows, which must be theirs alone, to exchange them in parts that fit in memory, however many there are."""
+    conf = rows.sparkSession.conf
+    if conf.get(_PARTS, None) is None:
+        size = int(str(rows._jdf.queryExecution().optimizedPlan().stats().sizeInBytes()))
+        least = int(conf.get("spark.sql.shuffle.partitions") or 1)
+        conf.set(_PARTS, str(max(least, min(size // _PART_BYTES, _MOST_PARTS))))
+
 
 def count_rows(rows: DataFrame) -> pa.Table:
     """Of each key of an operator's rows: slot, rows, bytes."""
