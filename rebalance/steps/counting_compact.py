@@ -17,10 +17,9 @@ from rebalance.operators import AnyOperator
 from rebalance.partition import Key, consistent_ring
 from rebalance.pipeline.intervals import Interval, parse_start
 from rebalance.planning.records import Weights, keys_to_name, weights_of
-from rebalance.spark.counting import rows_by_key, spread, state_by_key
+from rebalance.spark.counting import rows_by_key, session_for_very_many, spread, state_by_key
 from rebalance.spark.key_sums import KeySums, store, stored, summed_by_key
 from rebalance.spark.rows import rows_of
-from rebalance.spark.session import own_session
 from rebalance.steps.counting import Counting
 from rebalance.steps.faults import checkpoint
 from rebalance.storage.approvals import newest_open_plan
@@ -36,8 +35,8 @@ class CompactCounting(Counting):
 
     @staticmethod
     def session(spark: SparkSession) -> SparkSession:
-        """One of its own, to be told into how many parts these very keys are exchanged."""
-        return own_session(spark, {})
+        """One of its own, with settings for very many keys."""
+        return session_for_very_many(spark)
 
     def statistics(self, events: DataFrame) -> tuple[pa.Table, pa.Table]:
         """The keys that a plan may need, as rows of `key_stats`, and the rest, as rows of `slot_stats`."""

@@ -16,7 +16,7 @@ from rebalance.partition import SLOTS, Key, KeyType, PartitionFunction, consiste
 from rebalance.partition.function import slots_of
 from rebalance.planning.records import Records, Weights, gamma
 from rebalance.spark import key_sums
-from rebalance.spark.counting import spread
+from rebalance.spark.counting import PARTS, session_for_very_many, spread
 from rebalance.spark.key_sums import KeySums
 from rebalance.spark.session import own_session
 from rebalance.storage.held import NUMBERS
@@ -117,15 +117,20 @@ def codes_of(records: Records, wanted: Any) -> pa.Table:
     return pa.table({"code": records.code[some], "wanted": wanted[some], "count": records.count[some]})
 
 
-def test_keys_are_exchanged_in_as_many_parts_as_their_size_asks_for_unless_it_was_said(spark: SparkSession) -> None:
-    parts = "spark.sql.adaptive.coalescePartitions.initialPartitionNum"
+def test_very_many_keys_are_grouped_in_a_session_of_their_own_in_as_many_parts_as_their_size_asks_for(
+    spark: SparkSession,
+) -> None:
+    parts, cells = PARTS, "spark.sql.codegen.aggregate.fastHashMap.capacityBit"
 
-    def told(rows: int, **settings: str) -> str | None:
-        own = own_session(spark, {"spark.sql.shuffle.partitions": "3", **settings})
+    def told(rows: int, **settings: str) -> tuple[str | None, str | None]:
+        team = own_session(spark, {"spark.sql.shuffle.partitions": "3", **settings})
+        own = session_for_very_many(team)
         spread(own.range(rows).groupBy((F.col("id") % 7).alias("key")).count())
-        return own.conf.get(parts)
+        assert team.conf.get(parts, None) == settings.get(parts)
+        return own.conf.get(parts), own.conf.get(cells)
 
-    assert told(1000) == "3"
-    assert int(told(20_000_000) or 0) > 8
-    assert told(20_000_000, **{parts: "5"}) == "5"
+    assert told(1000) == ("3", "22")
+    found, _ = told(20_000_000)
+    assert int(found or 0) > 8
+    assert told(20_000_000, **{parts: "5", cells: "17"}) == ("5", "17")
     assert spark.conf.get(parts, None) is None
