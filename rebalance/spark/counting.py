@@ -18,12 +18,12 @@ from rebalance.storage.state import fixed_bytes, varying_bytes
 _VERY_MANY = {
     "spark.sql.codegen.aggregate.fastHashMap.capacityBit": "22",
     "spark.sql.codegen.aggregate.map.twolevel.partialOnly": "false",
-    "spark.sql.adaptive.advisoryPartitionSizeInBytes": "16m",
+    "spark.sql.adaptive.advisoryPartitionSizeInBytes": "8m",
 }
 #: Into how many parts Spark cuts an exchange at first, before adaptive execution joins small ones.
 PARTS = "spark.sql.adaptive.coalescePartitions.initialPartitionNum"
 #: About so many bytes of rows, as Spark estimates them, for a part: its keys fit in the memory of a task.
-_PART_BYTES = 16 << 20
+_PART_BYTES = 8 << 20
 #: Spark takes a source whose size it does not know for endless.
 _MOST_PARTS = 2000
 
