@@ -6,11 +6,41 @@ from functools import reduce
 from operator import add
 
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from rebalance.spark.routing import SALT, slot_of
+from rebalance.spark.session import own_session
 from rebalance.storage.state import fixed_bytes, varying_bytes
+
+#: How very many keys are counted fastest: a task's keys all fit into the first of Spark's two hash maps, 2^22 cells of 4 bytes and one page of
+#: rows. As Spark has them, it would count 2^16 keys there, none of them behind an exchange, and join the keys of several tasks.
+_VERY_MANY = {
+    "spark.sql.codegen.aggregate.fastHashMap.capacityBit": "22",
+    "spark.sql.codegen.aggregate.map.twolevel.partialOnly": "false",
+    "spark.sql.adaptive.advisoryPartitionSizeInBytes": "8m",
+}
+#: Into how many parts Spark cuts an exchange at first, before adaptive execution joins small ones.
+PARTS = "spark.sql.adaptive.coalescePartitions.initialPartitionNum"
+#: About so many bytes of rows, as Spark estimates them, for a part: its keys fit in the memory of a task.
+_PART_BYTES = 8 << 20
+#: Spark takes a source whose size it does not know for endless.
+_MOST_PARTS = 2000
+
+
+def session_for_very_many(spark: SparkSession) -> SparkSession:
+    """A session of its own to group very many keys in; what the team has set stays as it is."""
+    ours = {name: value for name, value in _VERY_MANY.items() if spark.conf.get(name, None) is None}
+    return own_session(spark, ours)
+
+
+def spread(rows: DataFrame) -> None:
+    """Tell the session of the rows, which must be theirs alone, to exchange them in parts that fit in memory, however many there are."""
+    conf = rows.sparkSession.conf
+    if conf.get(PARTS, None) is None:
+        size = int(str(rows._jdf.queryExecution().optimizedPlan().stats().sizeInBytes()))
+        least = int(conf.get("spark.sql.shuffle.partitions") or 1)
+        conf.set(PARTS, str(max(least, min(size // _PART_BYTES, _MOST_PARTS))))
 
 
 def count_rows(rows: DataFrame) -> pa.Table:

@@ -48,13 +48,14 @@ def collect_stats(pipeline: Pipeline, interval: Interval, insist: Insist = AS_US
         if counted and (processed(root, interval.id) or carried_out_for(root, interval.id)):
             return f"interval {interval.id} was counted already; nothing changed"
         began = time.perf_counter()
-        spark = spark_session(pipeline)
+        way = _WAYS[pipeline.planning.statistics]
+        spark = way.session(spark_session(pipeline))
         source = read_source(spark, pipeline, interval)
         events = events_of(source, pipeline, interval)
         epoch = active_epoch(pipeline, interval, key_type_of(events, pipeline.source.key))
         function = load_function(root, epoch.function_version)
         try:
-            counting = _WAYS[pipeline.planning.statistics](spark, pipeline, interval, epoch, function)
+            counting = way(spark, pipeline, interval, epoch, function)
             stats, rest = counting.statistics(events)
         except PySparkException as error:
             raise explained(error, source, pipeline, interval) from None

@@ -34,6 +34,11 @@ class Counting:
     epoch: Epoch
     function: PartitionFunction
 
+    @staticmethod
+    def session(spark: SparkSession) -> SparkSession:
+        """The session to count in, in which the events are read."""
+        return spark
+
     def statistics(self, events: DataFrame) -> tuple[pa.Table, pa.Table]:
         """The rows of `key_stats` and those of `slot_stats`: none, since every key has a name."""
         return self.key_stats(events), NOTHING

@@ -10,14 +10,14 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from rebalance.operators import AnyOperator
 from rebalance.partition import Key, consistent_ring
 from rebalance.pipeline.intervals import Interval, parse_start
 from rebalance.planning.records import Weights, keys_to_name, weights_of
-from rebalance.spark.counting import rows_by_key, state_by_key
+from rebalance.spark.counting import rows_by_key, session_for_very_many, spread, state_by_key
 from rebalance.spark.key_sums import KeySums, store, stored, summed_by_key
 from rebalance.spark.rows import rows_of
 from rebalance.steps.counting import Counting
@@ -25,7 +25,6 @@ from rebalance.steps.faults import checkpoint
 from rebalance.storage.approvals import newest_open_plan
 from rebalance.storage.epochs import load_function
 from rebalance.storage.held import NUMBERS, counted_as_processed, earlier_counts
-from rebalance.storage.rest import without
 from rebalance.storage.schemas import SCHEMAS
 from rebalance.storage.statistics import channels_of, typed_keys
 
@@ -34,11 +33,18 @@ from rebalance.storage.statistics import channels_of, typed_keys
 class CompactCounting(Counting):
     """One interval, to be counted on top of an epoch, without its keys coming to the driver."""
 
+    @staticmethod
+    def session(spark: SparkSession) -> SparkSession:
+        """One of its own, with settings for very many keys."""
+        return session_for_very_many(spark)
+
     def statistics(self, events: DataFrame) -> tuple[pa.Table, pa.Table]:
         """The keys that a plan may need, as rows of `key_stats`, and the rest, as rows of `slot_stats`."""
         operator, planning = self.pipeline.make_operator(), self.pipeline.planning
         weights = weights_of(operator)
-        store(summed_by_key(self._parts(operator, events)), self.pipeline.tables, self.interval)
+        sums = summed_by_key(self._parts(operator, events))
+        spread(sums)
+        store(sums, self.pipeline.tables, self.interval)
         checkpoint("collect_stats: sums stored")
         channels = self.pipeline.channels
         keys = KeySums(
@@ -49,12 +55,12 @@ class CompactCounting(Counting):
             self._listed(),
             planning.compact_r,
         )
-        totals, records = keys.by_slot(), keys.records()
+        records = keys.records()
         wanted = keys_to_name(records, planning.max_routes, float(records.cost.sum()) / channels.count)
         some = wanted > 0
         codes = {"code": records.code[some], "wanted": wanted[some], "count": records.count[some]}
-        named = keys.named(pa.table(codes))
-        return self._named(named, weights), self._rest(without(totals, named, ("keys", *NUMBERS)), weights)
+        named, rest = keys.named_and_rest(pa.table(codes))
+        return self._named(named, weights), self._rest(rest, weights)
 
     def _parts(self, operator: AnyOperator, events: DataFrame) -> list[DataFrame]:
         """Parts whose sum by key is what was counted and what is held."""

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 
 from rebalance.partition import Key
 from rebalance.pipeline.intervals import Interval, parse_start
@@ -43,6 +43,11 @@ from rebalance.storage.schemas import arrow_key
 @dataclass(frozen=True)
 class FrequentCounting(CompactCounting):
     """One interval, to be counted on top of an epoch, with the names of frequent keys."""
+
+    @staticmethod
+    def session(spark: SparkSession) -> SparkSession:
+        """The usual one: what is grouped is little."""
+        return spark
 
     def statistics(self, events: DataFrame) -> tuple[pa.Table, pa.Table]:
         """The frequent keys and those that are listed, as rows of `key_stats`, and the rest, as rows of `slot_stats`."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -67,7 +68,7 @@ def _summed(rest: pa.Table, what: str, which: Indices, size: int) -> Floats:
     return np.bincount(which, rest[what].to_numpy().astype(np.float64), size).astype(np.float64)
 
 
-def without(totals: pa.Table, named: pa.Table, columns: tuple[str, ...]) -> pa.Table:
+def without(totals: pa.Table, named: pa.Table, columns: Sequence[str]) -> pa.Table:
     """Sums over all keys of each slot, less those that have a name; slots of which nothing is left are left out."""
     slots, at = totals["slot"].to_numpy(), named["slot"].to_numpy()
     row = np.searchsorted(slots, at)
@@ -77,3 +78,10 @@ def without(totals: pa.Table, named: pa.Table, columns: tuple[str, ...]) -> pa.T
         np.subtract.at(sums, row, named[name].to_numpy() if name != "keys" else 1)
         left[name] = sums
     return pa.table({"slot": slots, **left}).filter(pa.array(left["keys"] > 0))
+
+
+def together(rest: pa.Table, others: pa.Table, columns: Sequence[str]) -> pa.Table:
+    """Sums by slot, and some more of the same columns in slots that may be new."""
+    whole = pa.concat_tables([table.select(["slot", *columns]) for table in (rest, others)], promote_options="default")
+    sums = whole.group_by("slot").aggregate([(name, "sum") for name in columns])
+    return sums.rename_columns({f"{name}_sum": name for name in columns}).sort_by("slot")

@@ -1,14 +1,14 @@
 """Planning for very many keys, statistics = "compact": seconds of each step beside Spark's own groupBy-count of the same keys, and what the driver needs.
 
-    python -m tests.bench.bench_many_keys [--keys 100000 1000000 10000000] [--channels 4 16 64] [--heap 6g] [--statistics compact]
+    python -m tests.bench.bench_many_keys [--keys 100000 1000000 10000000] [--channels 4 16 64] [--heap 6g] [--statistics compact] [--hours 1]
     python -m tests.bench.bench_many_keys --against-exact [--keys 1000000]
     python -m tests.bench.bench_many_keys --plot LINES --out FILE
 
 Generated events: every key once, and as many events again whose keys are Zipf with z = 1. They are made by Spark and kept as Parquet in a temporary
 folder. Each size has a process and a JVM of its own; the count is taken from the same files in the same session, right before and right after
 the steps, and the ratio is to the mean of both. Seconds are those of processors, of Spark's JVM and of this process, which other work on the
-machine hardly changes; seconds on the clock stand beside them. A small size is run first, so that Java is warm. Lines of JSON are what is
-printed; `--plot` draws them and says how each step grows.
+machine hardly changes; seconds on the clock stand beside them. A small size is run first, so that Java is warm. With more `--hours`, all but
+the last are processed first, so that keys hold state. Lines of JSON are what is printed; `--plot` draws them and says how each step grows.
 
 `--against-exact` makes plans on all keys and on those that are named, from the same figures, in memory.
 """
@@ -52,6 +52,7 @@ def main() -> None:
     parser.add_argument("--channels", type=int, nargs="*", default=[4, 16, 64])
     parser.add_argument("--heap", default="6g")
     parser.add_argument("--statistics", default="compact")
+    parser.add_argument("--hours", type=int, default=1)
     parser.add_argument("--against-exact", action="store_true")
     parser.add_argument("--plot")
     parser.add_argument("--out", default="many_keys.png")
@@ -67,6 +68,7 @@ def main() -> None:
     else:
         for keys in options.keys:
             chosen = ["--keys", str(keys), "--heap", options.heap, "--statistics", options.statistics]
+            chosen += ["--hours", str(options.hours)]
             channels = ["--channels", *map(str, options.channels)]
             command = [sys.executable, "-m", "tests.bench.bench_many_keys", "--one", *chosen, *channels]
             subprocess.run(command, check=True)
@@ -88,6 +90,7 @@ length = "1 h"
 first = 2026-01-01T00:00:00Z
 [operator]
 name = "windowed_sum"
+window = {max(1, 3 * (options.hours > 1))}
 [operator.parameters]
 value = "value"
 [channels]
@@ -134,10 +137,12 @@ class Watch:
         return cpu - self.began[0], clock - self.began[1]
 
 
-def groupby_seconds(spark: Any, folder: Path) -> tuple[float, float]:
+def groupby_seconds(spark: Any, folder: Path, hour: int) -> tuple[float, float]:
     """Spark's own count of the same keys; all of its rows are made, and thrown away."""
-    watch = Watch(spark)
-    spark.read.parquet(str(folder)).groupBy("user").count().write.format("noop").mode("overwrite").save()
+    watch, events = Watch(spark), spark.read.parquet(str(folder))
+    if hour:
+        events = events.where(f"ts >= timestamp'2026-01-01 {hour:02d}:00:00'")
+    events.groupBy("user").count().write.format("noop").mode("overwrite").save()
     return watch.seconds()
 
 
@@ -151,17 +156,24 @@ def measure(options: argparse.Namespace) -> None:
         write_events(spark, folder / "small" / "events", 10_000)
         for step in STEPS:
             run_step(step, first, first.interval_at(first.interval.first))
-        write_events(spark, folder / "events", keys)
+        newest = options.hours - 1
+        for hour in range(options.hours):
+            write_events(spark, folder / "events", keys, hour=hour)
         idle = heap(spark), resident()
         for channels in options.channels:
             pipeline = pipeline_in(folder / f"n{channels}", options, keys, channels)
-            before, seconds = groupby_seconds(spark, folder / "events"), {}
+            interval = pipeline.interval_at(pipeline.interval.first)
+            for _ in range(newest):
+                for step in (*STEPS, "migrate_state", "process_batch"):
+                    run_step(step, pipeline, interval)
+                interval = interval.shifted(1)
+            before, seconds = groupby_seconds(spark, folder / "events", newest), {}
             for step in STEPS:
                 watch = Watch(spark)
-                run_step(step, pipeline, pipeline.interval_at(pipeline.interval.first))
+                run_step(step, pipeline, interval)
                 seconds[step] = watch.seconds()
-            after = groupby_seconds(spark, folder / "events")
-            (plan,) = control.rows(pipeline.tables, "plans")
+            after = groupby_seconds(spark, folder / "events", newest)
+            (plan,) = control.rows(pipeline.tables, "plans", interval_id=interval.id)
             count, clock = ((before[n] + after[n]) / 2 for n in (0, 1))
             found = {
                 "statistics": options.statistics,
@@ -172,7 +184,8 @@ def measure(options: argparse.Namespace) -> None:
                 "ratio": round(sum(cpu for cpu, _ in seconds.values()) / count, 2),
                 "clock": {"count": round(clock, 2), **{step: round(taken, 2) for step, (_, taken) in seconds.items()}},
                 "ratio_by_clock": round(sum(taken for _, taken in seconds.values()) / clock, 2),
-                "named": control.count(pipeline.tables, "key_stats"),
+                "hours": options.hours,
+                "named": control.count(pipeline.tables, "key_stats", interval_id=interval.id),
                 "heap_mib": round((heap(spark) - idle[0]) / 2**20),
                 "python_mib": round((resident() - idle[1]) / 2**20),
                 "skewness": [round(plan["skewness_before"], 4), round(plan["skewness_after"], 4)],
