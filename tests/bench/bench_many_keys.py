@@ -6,7 +6,7 @@
 
 Generated events: every key once, and as many events again whose keys are Zipf with z = 1. They are made by Spark and kept as Parquet in a temporary
 folder. Each size has a process and a JVM of its own; the count is taken from the same files in the same session, right before and right after
-the steps, and the ratio is to the mean of both. Seconds are those of processors, of Spark's JVM and of this process, which other work on the
+the steps, and the ratio is to the mean of both. Seconds are those of processors, of Spark's JVM with its workers and of this process, which other work on the
 machine hardly changes; seconds on the clock stand beside them. A small size is run first, so that Java is warm. With more `--hours`, all but
 the last are processed first, so that keys hold state. Lines of JSON are what is printed; `--plot` draws them and says how each step grows.
 
@@ -124,17 +124,28 @@ class Watch:
     """Seconds of processors and on the clock, since it was made."""
 
     def __init__(self, spark: Any) -> None:
-        self.jvm = Path(f"/proc/{spark._jvm.java.lang.ProcessHandle.current().pid()}/stat")
+        self.jvm = spark._jvm.java.lang.ProcessHandle.current().pid()
         self.began = self._now()
 
     def _now(self) -> tuple[float, float]:
-        user, system = self.jvm.read_text().rpartition(")")[2].split()[11:13]
-        return time.process_time() + (int(user) + int(system)) / os.sysconf("SC_CLK_TCK"), time.perf_counter()
+        return time.process_time() + sum(map(processor_seconds, (self.jvm, *below(self.jvm)))), time.perf_counter()
 
     def seconds(self) -> tuple[float, float]:
         """What has passed."""
         cpu, clock = self._now()
         return cpu - self.began[0], clock - self.began[1]
+
+
+def below(pid: int) -> list[int]:
+    """The processes that a process has started, and those that these have: Spark's Python workers."""
+    own = [int(child) for file in Path(f"/proc/{pid}/task").glob("*/children") for child in file.read_text().split()]
+    return [*own, *(other for child in own for other in below(child))]
+
+
+def processor_seconds(pid: int) -> float:
+    """What a process has used, and those of its own that are gone."""
+    used = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:15]
+    return sum(map(int, used)) / os.sysconf("SC_CLK_TCK")
 
 
 def groupby_seconds(spark: Any, folder: Path, hour: int) -> tuple[float, float]:
