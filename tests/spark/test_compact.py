@@ -15,21 +15,24 @@ from rebalance.documents.key import key_document
 from rebalance.documents.plan import plan_document
 from rebalance.documents.trial import try_plan
 from rebalance.pipeline.file import Pipeline, load_pipeline
-from rebalance.steps import collect_stats, counting_compact, run_step
+from rebalance.steps import counting_compact
 from rebalance.steps.run import run_intervals
 from rebalance.storage import control
-from rebalance.storage.epochs import load_function
 from rebalance.storage.held import NUMBERS
 from rebalance.storage.history import read_history
-from rebalance.storage.reader import open_tables
-from rebalance.storage.rest import read_rest
-from rebalance.storage.statistics import loads_under
+from tests.support.few_names import (
+    check_again,
+    check_more_channels,
+    check_places,
+    check_quality_of,
+    check_reached,
+    check_results,
+    check_stopped,
+)
 from tests.support.world import (
     WINDOWED_SUM,
     Stages,
     check_schemas,
-    contents,
-    expected_matches,
     expected_sums,
     first_interval,
     make_world,
@@ -66,10 +69,7 @@ def exact(stages: Stages, tmp_path_factory: pytest.TempPathFactory) -> Pipeline:
 
 
 def test_results_equal_a_plain_recomputation_in_every_interval(stages: Stages) -> None:
-    for number in range(INTERVALS):
-        interval = first_interval(stages.pipeline).shifted(number)
-        found = stored_results(stages.pipeline, interval)
-        assert_frame_equal(found, expected_matches(stages.pipeline, interval), check_dtypes=False)
+    check_results(stages.pipeline, range(INTERVALS))
 
 
 def test_most_keys_are_counted_without_a_name_and_state_moves_all_the_same(stages: Stages) -> None:
@@ -85,15 +85,7 @@ def test_most_keys_are_counted_without_a_name_and_state_moves_all_the_same(stage
 
 
 def test_what_the_plan_predicted_is_what_was_reached(stages: Stages) -> None:
-    root = stages.pipeline.tables
-    for interval_id in intervals(stages.pipeline):
-        (batch,) = control.rows(root, "batches", interval_id=interval_id)
-        (plan,) = control.rows(root, "plans", interval_id=interval_id)
-        stats, function = control.read(root, "key_stats", interval_id=interval_id), batch["function_version"]
-        assert function == plan["function_version"]
-        assert batch["loads"] == plan["loads_after"]
-        tuples = loads_under(load_function(root, function), stats, "tuples", rest=read_rest(root, interval_id))
-        assert batch["tuples"] == tuples.tolist()
+    check_reached(stages.pipeline, range(INTERVALS))
 
 
 def test_named_keys_and_the_rest_of_the_slots_add_up_to_exact_statistics(stages: Stages, exact: Pipeline) -> None:
@@ -115,15 +107,11 @@ def test_named_keys_and_the_rest_of_the_slots_add_up_to_exact_statistics(stages:
 
 
 def test_every_state_row_is_where_the_function_says(stages: Stages) -> None:
-    opened = open_tables(stages.pipeline.tables)
-    state = stored(stages.pipeline, "state", version=opened.state_version)
-    assert state["channel"].to_list() == opened.function.channel_of(state["key"].to_list()).tolist()
+    check_places(stages.pipeline)
 
 
 def test_checks_of_quality_hold_and_know_the_rows_of_keys_without_a_name(stages: Stages) -> None:
-    checks = control.rows(stages.pipeline.tables, "quality_runs")
-    assert len({check["interval_id"] for check in checks}) == INTERVALS
-    assert all(check["success"] for check in checks)
+    check_quality_of(stages.pipeline, INTERVALS)
 
 
 def test_the_tables_have_the_columns_of_their_schemas(stages: Stages) -> None:
@@ -132,39 +120,14 @@ def test_the_tables_have_the_columns_of_their_schemas(stages: Stages) -> None:
 
 @pytest.mark.parametrize("step", ["2 collect_stats", "2 make_plan", "2 migrate_state", "2 process_batch"])
 def test_a_step_that_is_run_again_gives_the_same(stages: Stages, tmp_path: Path, step: str) -> None:
-    pipeline = stages.copy(tmp_path, step)
-    interval = first_interval(pipeline).shifted(2)
-    run_intervals(pipeline, first=interval, count=2)
-    again = contents(pipeline)
-    for table, rows in contents_of(stages, tmp_path).items():
-        assert again[table] == rows, table
+    check_again(stages, tmp_path, step, INTERVALS)
 
 
 @pytest.mark.parametrize("moment", ["sums stored", "keys stored", "channels stored"])
 def test_counting_that_is_stopped_on_the_way_and_run_again_gives_the_same(
     stages: Stages, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str
 ) -> None:
-    class StoppedError(Exception):
-        pass
-
-    def stop(name: str) -> None:
-        if name == f"collect_stats: {moment}":
-            raise StoppedError
-
-    pipeline = stages.copy(tmp_path, "2 collect_stats")
-    interval = first_interval(pipeline).shifted(2)
-    for module in (collect_stats, counting_compact):
-        monkeypatch.setattr(module, "checkpoint", stop)
-    with pytest.raises(StoppedError):
-        run_step("collect_stats", pipeline, interval)
-    assert not control.has_rows(pipeline.tables, "interval_stats", interval.id)
-    monkeypatch.undo()
-    run_step("collect_stats", pipeline, interval)
-    assert contents(pipeline) == contents(stages.copy(tmp_path / "counted", "2 check_quality"))
-
-
-def contents_of(stages: Stages, folder: Path) -> dict[str, object]:
-    return contents(stages.copy(folder / "done", "done"))
+    check_stopped(stages, tmp_path, monkeypatch, moment, counting_compact)
 
 
 def test_documents_know_all_keys_and_say_which_have_no_name(stages: Stages) -> None:
@@ -183,19 +146,7 @@ def test_documents_know_all_keys_and_say_which_have_no_name(stages: Stages) -> N
 
 
 def test_adding_channels_moves_keys_that_have_no_name(stages: Stages, tmp_path: Path) -> None:
-    pipeline = stages.copy(tmp_path, "2 collect_stats", "count = 4", "count = 6")
-    interval = first_interval(pipeline).shifted(2)
-    run_intervals(pipeline, first=interval, count=2)
-    opened = open_tables(pipeline.tables)
-    assert opened.function.channels == 6
-    state = stored(pipeline, "state", version=opened.state_version)
-    assert state["channel"].to_list() == opened.function.channel_of(state["key"].to_list()).tolist()
-    for number in (2, 3):
-        at = interval.shifted(number - 2)
-        assert_frame_equal(stored_results(pipeline, at), expected_matches(pipeline, at), check_dtypes=False)
-    (plan,) = control.rows(pipeline.tables, "plans", interval_id=interval.id)
-    (batch,) = control.rows(pipeline.tables, "batches", interval_id=interval.id)
-    assert batch["loads"] == plan["loads_after"]
+    check_more_channels(stages, tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -212,9 +163,9 @@ def test_the_way_of_counting_can_be_changed_between_intervals(
     file.write_text(file.read_text().replace(f'statistics = "{was}"', f'statistics = "{becomes}"'))
     pipeline = load_pipeline(file)
     run_intervals(pipeline, first=first_interval(pipeline).shifted(2), count=2)
+    check_results(pipeline, (2, 3))
     for number in (2, 3):
         interval = first_interval(pipeline).shifted(number)
-        assert_frame_equal(stored_results(pipeline, interval), expected_matches(pipeline, interval), check_dtypes=False)
         mine, theirs = (control.rows(one.tables, "channel_stats", interval_id=interval.id) for one in (pipeline, exact))
         assert sum(row["held_bytes"] for row in mine) == sum(row["held_bytes"] for row in theirs)
         assert sum(row["keys"] for row in mine) == sum(row["keys"] for row in theirs)

@@ -18,7 +18,6 @@ from rebalance.documents.plan import plan_document
 from rebalance.documents.trial import try_plan
 from rebalance.pipeline.file import Pipeline, load_pipeline
 from rebalance.spark import frequent
-from rebalance.steps import collect_stats, run_step
 from rebalance.steps.run import run_intervals
 from rebalance.storage import control
 from rebalance.storage.approvals import plan_in_words
@@ -27,19 +26,25 @@ from rebalance.storage.held import NUMBERS
 from rebalance.storage.held_frequent import share_of
 from rebalance.storage.history import max_over_mean, read_history
 from rebalance.storage.reader import open_tables
-from rebalance.storage.rest import read_rest
 from rebalance.storage.statistics import loads_under
+from tests.support.budget import is_long
+from tests.support.few_names import (
+    check_again,
+    check_more_channels,
+    check_places,
+    check_quality_of,
+    check_reached,
+    check_results,
+    check_stopped,
+)
 from tests.support.world import (
     WINDOWED_SUM,
     Stages,
     check_schemas,
-    contents,
-    expected_matches,
     first_interval,
     make_world,
     run_in_stages,
     stored,
-    stored_results,
 )
 
 INTERVALS = 5
@@ -52,7 +57,15 @@ window = 2
 [operator.parameters]
 kind = "side"
 """
+#: One that keeps something else than its rows, and one that keeps them.
+OPERATORS = [WINDOWED_SUM, SESSIONS]
+#: From one way of counting to another.
+CHANGES = [("exact", "frequent"), ("frequent", "compact"), ("compact", "frequent"), ("frequent", "exact")]
 pytestmark = pytest.mark.usefixtures("few_rows")
+
+
+def operator_named(operator: str) -> str:
+    return operator.split('"')[1]
 
 
 def intervals(pipeline: Pipeline) -> list[str]:
@@ -105,10 +118,7 @@ def check_against_exact(pipeline: Pipeline, exact: Pipeline, interval_id: str) -
 
 
 def test_results_equal_a_plain_recomputation_in_every_interval(stages: Stages) -> None:
-    for number in range(INTERVALS):
-        interval = first_interval(stages.pipeline).shifted(number)
-        found = stored_results(stages.pipeline, interval)
-        assert_frame_equal(found, expected_matches(stages.pipeline, interval), check_dtypes=False)
+    check_results(stages.pipeline, range(INTERVALS))
 
 
 def test_most_keys_are_counted_without_a_name_and_state_moves_all_the_same(stages: Stages) -> None:
@@ -147,15 +157,7 @@ def test_every_key_with_the_wanted_share_has_a_name_and_no_other_but_those_liste
 
 
 def test_what_the_plan_predicted_is_what_was_reached(stages: Stages) -> None:
-    root = stages.pipeline.tables
-    for interval_id in intervals(stages.pipeline):
-        (batch,) = control.rows(root, "batches", interval_id=interval_id)
-        (plan,) = control.rows(root, "plans", interval_id=interval_id)
-        stats, function = control.read(root, "key_stats", interval_id=interval_id), batch["function_version"]
-        assert function == plan["function_version"]
-        assert batch["loads"] == plan["loads_after"]
-        tuples = loads_under(load_function(root, function), stats, "tuples", rest=read_rest(root, interval_id))
-        assert batch["tuples"] == tuples.tolist()
+    check_reached(stages.pipeline, range(INTERVALS))
 
 
 def test_a_key_without_a_name_that_goes_elsewhere_changes_what_was_reached_by_no_more_than_the_stated_error(
@@ -196,9 +198,7 @@ def test_a_finer_error_names_more_keys_and_is_told(stages: Stages, tmp_path: Pat
     (before,) = control.rows(stages.pipeline.tables, "plans", interval_id=intervals(stages.pipeline)[0])
     pipeline = stages.copy(tmp_path, "0 collect_stats", "0.02\nmode", f"{error}\nmode")
     run_intervals(pipeline, count=2)
-    for number in range(2):
-        interval = first_interval(pipeline).shifted(number)
-        assert_frame_equal(stored_results(pipeline, interval), expected_matches(pipeline, interval), check_dtypes=False)
+    check_results(pipeline, range(2))
     plans = [control.rows(pipeline.tables, "plans", interval_id=one)[0] for one in intervals(pipeline)[:2]]
     assert all(plan["error"] <= error * 4 < before["error"] for plan in plans)
     coarse = control.count(stages.pipeline.tables, "key_stats", interval_id=intervals(pipeline)[1])
@@ -206,15 +206,11 @@ def test_a_finer_error_names_more_keys_and_is_told(stages: Stages, tmp_path: Pat
 
 
 def test_every_state_row_is_where_the_function_says(stages: Stages) -> None:
-    opened = open_tables(stages.pipeline.tables)
-    state = stored(stages.pipeline, "state", version=opened.state_version)
-    assert state["channel"].to_list() == opened.function.channel_of(state["key"].to_list()).tolist()
+    check_places(stages.pipeline)
 
 
 def test_checks_of_quality_hold_and_know_the_rows_of_keys_without_a_name(stages: Stages) -> None:
-    checks = control.rows(stages.pipeline.tables, "quality_runs")
-    assert len({check["interval_id"] for check in checks}) == INTERVALS
-    assert all(check["success"] for check in checks)
+    check_quality_of(stages.pipeline, INTERVALS)
 
 
 def test_the_tables_have_the_columns_of_their_schemas(stages: Stages) -> None:
@@ -224,33 +220,14 @@ def test_the_tables_have_the_columns_of_their_schemas(stages: Stages) -> None:
 
 @pytest.mark.parametrize("step", ["2 collect_stats", "2 make_plan", "2 process_batch"])
 def test_a_step_that_is_run_again_gives_the_same(stages: Stages, tmp_path: Path, step: str) -> None:
-    pipeline = stages.copy(tmp_path, step)
-    run_intervals(pipeline, first=first_interval(pipeline).shifted(2), count=3)
-    again = contents(pipeline)
-    for table, rows in contents(stages.copy(tmp_path / "done", "done")).items():
-        assert again[table] == rows, table
+    check_again(stages, tmp_path, step, INTERVALS)
 
 
 @pytest.mark.parametrize("moment", ["keys stored", "channels stored"])
 def test_counting_that_is_stopped_on_the_way_and_run_again_gives_the_same(
     stages: Stages, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str
 ) -> None:
-    class StoppedError(Exception):
-        pass
-
-    def stop(name: str) -> None:
-        if name == f"collect_stats: {moment}":
-            raise StoppedError
-
-    pipeline = stages.copy(tmp_path, "2 collect_stats")
-    interval = first_interval(pipeline).shifted(2)
-    monkeypatch.setattr(collect_stats, "checkpoint", stop)
-    with pytest.raises(StoppedError):
-        run_step("collect_stats", pipeline, interval)
-    assert not control.has_rows(pipeline.tables, "interval_stats", interval.id)
-    monkeypatch.undo()
-    run_step("collect_stats", pipeline, interval)
-    assert contents(pipeline) == contents(stages.copy(tmp_path / "counted", "2 check_quality"))
+    check_stopped(stages, tmp_path, monkeypatch, moment)
 
 
 def test_names_and_figures_do_not_hang_on_how_the_rows_lie_in_files(stages: Stages, tmp_path: Path) -> None:
@@ -330,27 +307,13 @@ def test_documents_know_the_error_and_say_which_keys_have_no_name(stages: Stages
 
 
 def test_adding_channels_moves_keys_that_have_no_name(stages: Stages, tmp_path: Path) -> None:
-    pipeline = stages.copy(tmp_path, "2 collect_stats", "count = 4", "count = 6")
-    interval = first_interval(pipeline).shifted(2)
-    run_intervals(pipeline, first=interval, count=2)
-    opened = open_tables(pipeline.tables)
-    assert opened.function.channels == 6
-    state = stored(pipeline, "state", version=opened.state_version)
-    assert state["channel"].to_list() == opened.function.channel_of(state["key"].to_list()).tolist()
-    for number in range(2):
-        at = interval.shifted(number)
-        assert_frame_equal(stored_results(pipeline, at), expected_matches(pipeline, at), check_dtypes=False)
-    (plan,) = control.rows(pipeline.tables, "plans", interval_id=interval.id)
-    (batch,) = control.rows(pipeline.tables, "batches", interval_id=interval.id)
-    assert batch["loads"] == plan["loads_after"]
+    check_more_channels(stages, tmp_path)
 
 
-@pytest.mark.parametrize("was", ["exact", "compact"])
-@pytest.mark.parametrize("back", [False, True], ids=["to frequent", "from frequent"])
+@pytest.mark.parametrize(("before", "after"), CHANGES if is_long() else CHANGES[:2])
 def test_the_way_of_counting_can_be_changed_between_intervals(
-    stages: Stages, exact: Pipeline, tmp_path: Path, was: str, back: bool
+    stages: Stages, exact: Pipeline, tmp_path: Path, before: str, after: str
 ) -> None:
-    before, after = ("frequent", was) if back else (was, "frequent")
     planner = COARSE.replace("frequent", before, 1)
     pipeline = make_world(tmp_path, planner=planner, events_folder=Path(stages.pipeline.source.path))
     run_intervals(pipeline, count=2)
@@ -358,16 +321,16 @@ def test_the_way_of_counting_can_be_changed_between_intervals(
     file.write_text(file.read_text().replace(f'statistics = "{before}"', f'statistics = "{after}"'))
     pipeline = load_pipeline(file)
     run_intervals(pipeline, first=first_interval(pipeline).shifted(2), count=3)
+    check_results(pipeline, (2, 3, 4))
     for number in (2, 3, 4):
         interval = first_interval(pipeline).shifted(number)
-        assert_frame_equal(stored_results(pipeline, interval), expected_matches(pipeline, interval), check_dtypes=False)
         if after == "frequent":
             check_against_exact(pipeline, exact, interval.id)
         mine, theirs = (control.rows(one.tables, "channel_stats", interval_id=interval.id) for one in (pipeline, exact))
         assert sum(row["held_bytes"] for row in mine) == sum(row["held_bytes"] for row in theirs)
 
 
-@pytest.mark.parametrize("operator", [WINDOWED_SUM, SESSIONS], ids=["windowed_sum", "sessions"])
+@pytest.mark.parametrize("operator", OPERATORS if is_long() else OPERATORS[:1], ids=operator_named)
 def test_operators_that_keep_their_rows_and_others_are_counted_alike_in_a_longer_window(
     spark: SparkSession, stages: Stages, tmp_path: Path, operator: str
 ) -> None:
