@@ -277,9 +277,9 @@ def plot(lines: str, out: str) -> None:
             print(
                 f"{name}, N = {channels}: exponent {exponent:.2f}, from {keys[-2]:.0e} to {keys[-1]:.0e} keys {last:.2f}"
             )
-        axes.loglog(
-            keys, seconds, marker="o", label=f"{name}, N = {channels}", linestyle="--" if name == "count" else "-"
-        )
+        shade = ("count", *STEPS).index(name)
+        marker = "os^Dv"[sorted({each for _, each in curves}).index(channels) % 5]
+        axes.loglog(keys, seconds, marker=marker, color=f"C{shade}", label=f"{name}, N = {channels}", alpha=0.7)
     axes.set_xlabel("keys")
     axes.set_ylabel("processor seconds")
     axes.legend(fontsize=7, ncols=2)
