@@ -42,13 +42,16 @@ class CompactCounting(Counting):
         """The keys that a plan may need, as rows of `key_stats`, and the rest, as rows of `slot_stats`."""
         operator, planning = self.pipeline.make_operator(), self.pipeline.planning
         weights = weights_of(operator)
-        sums = summed_by_key(self._parts(operator, events))
+        parts = self._parts(operator, events)
+        sums = summed_by_key(parts)
         spread(sums)
         store(sums, self.pipeline.tables, self.interval)
         checkpoint("collect_stats: sums stored")
         channels = self.pipeline.channels
+        # Of what no part has, every key has nothing: so much less is read of all of them.
+        nothing = {name: F.lit(0).cast("bigint") for name in NUMBERS if all(name not in part.columns for part in parts)}
         keys = KeySums(
-            stored(self.spark, self.pipeline.tables, self.interval.id),
+            stored(self.spark, self.pipeline.tables, self.interval.id).withColumns(nothing),
             self.function,
             consistent_ring(channels.count, replicas=channels.replicas, excluded=channels.excluded),
             weights,
