@@ -10,14 +10,12 @@ import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as F
 
 from rebalance.documents.interval import interval_document
 from rebalance.documents.key import key_document
 from rebalance.documents.plan import plan_document
 from rebalance.documents.trial import try_plan
 from rebalance.pipeline.file import Pipeline, load_pipeline
-from rebalance.spark import frequent
 from rebalance.steps.run import run_intervals
 from rebalance.storage import control
 from rebalance.storage.approvals import plan_in_words
@@ -244,45 +242,6 @@ def test_names_and_figures_do_not_hang_on_how_the_rows_lie_in_files(stages: Stag
             for one in (pipeline, stages.pipeline)
         )
         assert_frame_equal(ours, theirs)
-
-
-def test_only_summaries_of_partitions_are_exchanged(spark: SparkSession) -> None:
-    rows = spark.range(0, 200_000, 1, 8).select((F.col("id") % 50_000).alias("key"), F.lit(1.0).alias("value"))
-    found = frequent.summaries(rows.union(rows.where("key = 7")), 0.01)
-    plan = found._jdf.queryExecution().executedPlan().toString()
-    below = plan[plan.index("Exchange") :]
-    # Below the one exchange stand the counters: nothing goes over it that has not been through them.
-    assert plan.count("Exchange") == 1
-    assert "MapInArrow" in below or "PythonMapInArrow" in below
-    keys = found.where("key IS NOT NULL").count()
-    assert keys < 16 * 200
-    sketch = frequent.sketched(rows.union(rows.where("key >= 0").withColumn("key", F.lit(7).cast("bigint"))), 0.01)
-    assert sketch.keys == [7]
-    assert sketch.rows.sum() == 400_000
-    assert abs(sketch.distinct - 50_000) < 50_000 * 0.1
-
-
-@pytest.mark.parametrize("adaptive", ["true", "false"])
-def test_rows_are_looked_at_alike_with_adaptive_plans_and_without_and_where_there_are_none(
-    spark: SparkSession, adaptive: str
-) -> None:
-    was = spark.conf.get("spark.sql.adaptive.enabled")
-    spark.conf.set("spark.sql.adaptive.enabled", adaptive)
-    try:
-        rows = spark.range(3000).select(
-            F.concat(F.lit("k"), F.col("id") % 300).alias("key"), F.lit("abc").alias("text")
-        )
-        found = frequent.sketched(rows.union(rows.where("key = 'k7'")), 0.005)
-        nothing = frequent.sketched(rows.limit(0), 0.005)
-        filtered = frequent.sketched(rows.where(F.octet_length("key") > 9), 0.005)
-    finally:
-        spark.conf.set("spark.sql.adaptive.enabled", was)
-    assert (found.keys, found.least, found.rows.sum()) == (["k7"], 16, 3010)
-    # Three letters, one byte for the row, and the key.
-    assert found.bytes.sum() == 3010 * 4 + 10 * sum(len(f"k{number}") for number in range(300)) + 10 * 2
-    assert abs(found.distinct - 300) <= 30
-    for none in (nothing, filtered):
-        assert (none.keys, none.least, none.distinct, none.rows.sum()) == ([], 1, 0, 0)
 
 
 def test_documents_know_the_error_and_say_which_keys_have_no_name(stages: Stages) -> None:
